@@ -1,0 +1,1 @@
+"""Penstock: a durable autoscaler for slices of accelerators."""

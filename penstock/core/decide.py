@@ -1,0 +1,118 @@
+"""`decide`: one snapshot in, one decision out."""
+
+from datetime import datetime
+
+from penstock.core.filling import place_by_filling
+from penstock.core.fleet import Fleet
+from penstock.core.headroom import Headroom, blocks
+from penstock.core.limits import Rationed, ration
+from penstock.core.outcome import describe_groups, describe_pools, hourly_cost
+from penstock.core.plan import Plan
+from penstock.core.priority import place_by_priority
+from penstock.core.reasons import Reasons
+from penstock.core.resources import smallest
+from penstock.core.spares import Standing, open_minimum, open_spares, open_standing
+from penstock.core.strategies import Strategy, strategies
+from penstock.core.wants import Wants
+from penstock.model.cluster import Placement
+from penstock.model.decision import Code, Decision, Placed, Span, Unmet
+from penstock.model.snapshot import Snapshot
+
+
+def decide(snapshot: Snapshot) -> Decision:
+    """Place the demand, plan every group, and say why. The same snapshot gives the same decision."""
+    fleet = Fleet(snapshot)
+    reasons = Reasons(fleet)
+    wants = Wants(snapshot.workload.shapes, fleet.matcher, conserve=snapshot.config.conserve_accelerators)
+    plan, standing = _best_plan(fleet, wants, reasons)
+    open_spares(plan)
+    rationed = ration(plan)
+    unmet = _explain_unmet(plan, reasons)
+    return Decision.model_construct(
+        now=snapshot.now,
+        placement=snapshot.config.placement,
+        placed=tuple(
+            Placed(Span(run, first, count), fleet.groups[g].name, tier) for run, first, count, g, tier in plan.assignments
+        ),
+        unmet=unmet,
+        launches=rationed.launches,
+        deferred=rationed.deferred,
+        drains=(),
+        groups=describe_groups(plan, rationed, standing.slices, unmet),
+        pools=describe_pools(plan, unmet),
+        standing=standing.outcomes,
+        cost_per_hour=hourly_cost(plan, rationed),
+        next_change_at=_next_change(fleet, plan, rationed),
+    )
+
+
+def _best_plan(fleet: Fleet, wants: Wants, reasons: Reasons) -> tuple[Plan, Standing]:
+    """By priority there is one plan; packing and cost try every strategy and keep the best complete one."""
+    config = fleet.snapshot.config
+    if config.placement is Placement.PRIORITY:
+        return _place(fleet, wants, reasons, None)
+    tried = [
+        _place(fleet, wants, reasons, strategy)
+        for strategy in strategies(config.placement, wants.everywhere(), fleet.groups, conserve=config.conserve_accelerators)
+    ]
+    complete = [result for result in tried if not result[0].unplaced]
+    return min(complete, key=lambda result: _price_of(result[0], config.placement)) if complete else tried[0]
+
+
+def _place(fleet: Fleet, wants: Wants, reasons: Reasons, strategy: Strategy | None) -> tuple[Plan, Standing]:
+    snapshot = fleet.snapshot
+    held = [held.total for held in fleet.held]
+    blocked = blocks(fleet.groups, snapshot.health, snapshot.now)
+    headroom = Headroom(snapshot.config, fleet.groups, held, len(snapshot.slices), blocked)
+    plan = Plan(fleet, headroom, smallest([shape.need for shape in snapshot.workload.shapes]))
+    ready = fleet.ready_rooms()
+    plan.add_ready(room for _, room in ready)
+    plan.add_flight(fleet.flight_rooms())
+    open_minimum(plan)
+    standing = open_standing(plan, reasons)
+    hosts = fleet.ready_hosts_by_ref(ready)
+    if strategy is None:
+        place_by_priority(plan, wants, snapshot.workload.runs, hosts)
+    else:
+        place_by_filling(plan, snapshot.workload.runs, hosts, strategy)
+    return plan, standing
+
+
+def _price_of(plan: Plan, placement: Placement) -> tuple[float, int]:
+    """What is compared between complete plans: money then slices, or slices alone."""
+    slices = sum(plan.opened)
+    cost = sum(count * group.price for count, group in zip(plan.opened, plan.fleet.groups, strict=True))
+    return (round(cost, 6), slices) if placement is Placement.COST else (slices, 0)
+
+
+def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:
+    """Unplaced entries with their reasons, one item per shape or fault, in order of arrival."""
+    workload = plan.fleet.snapshot.workload
+    spans: dict[object, list[Span]] = {}
+    for number, first, count in plan.unplaced:
+        spans.setdefault(workload.runs[number].shape, []).append(Span(number, first, count))
+    for number, run in enumerate(workload.runs):
+        if run.fault is not None:
+            spans.setdefault(("fault", number), []).append(Span(number, 0, run.entries))
+    found = []
+    for key, where in spans.items():
+        run = workload.runs[where[0].run]
+        if isinstance(key, int):
+            reason = reasons.why(workload.shapes[key], plan.headroom)
+            code, message, groups = reason
+        else:
+            assert run.fault is not None
+            code, message, groups = Code(run.fault.code), run.fault.message, {}
+        found.append(Unmet.model_construct(shape=run.shape, spans=tuple(where), code=code, message=message, groups=groups))
+    return tuple(sorted(found, key=lambda unmet: unmet.spans[0]))
+
+
+def _next_change(fleet: Fleet, plan: Plan, rationed: Rationed) -> datetime | None:
+    """The next moment at which the same facts would give another decision."""
+    snapshot = fleet.snapshot
+    moments = [block.until for block in plan.headroom.blocked if block and block.until]
+    moments += [request.expires for request in snapshot.standing if request.expires and request.expires > snapshot.now]
+    moments += fleet.deadlines
+    if rationed.retry_at is not None:
+        moments.append(rationed.retry_at)
+    return min(moments, default=None)

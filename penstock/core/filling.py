@@ -1,0 +1,154 @@
+"""Placements `packing` and `cost`: largest entries first, each slice filled to the brim before the next is bought.
+
+Both fill what there is, host by host, then buy: every group's slice is filled on trial with what is left, the best one by
+score is bought, again and again. They differ in the score alone. Filling is the same for slices that exist, that are on
+their way and that are bought, so a plan that was carried out fills its own slices again in the same way.
+"""
+
+from penstock.core.fleet import HostRoom
+from penstock.core.gangs import place_gangs
+from penstock.core.plan import Plan
+from penstock.core.priority import HostsByRef, apart_hosts
+from penstock.core.strategies import Strategy, Trial
+from penstock.core.wants import Want
+from penstock.model.decision import Cause, Tier
+from penstock.model.demand import Run
+
+Queue = list[tuple[int, int, int]]
+"""Entries of one shape that are still to be placed: run, first, count, in order of arrival."""
+
+
+def place_by_filling(plan: Plan, runs: tuple[Run, ...], hosts: HostsByRef, strategy: Strategy) -> None:
+    """Place gangs, then single tasks, largest first; buy by the strategy's score."""
+    queues: list[Queue] = [[] for _ in strategy.wants]
+    for number, run in enumerate(runs):
+        if run.fault is None:
+            queues[run.shape].append((number, 0, run.entries))
+    waiting = sorted((w for w, queue in enumerate(queues) if queue), key=strategy.largest_first)
+    for w in waiting:
+        want = strategy.wants[w]
+        if want.gang is not None:
+            in_order = Want(want.shape, want.candidates.reordered(strategy.gang_order(w)))
+            queues[w] = _place_gangs(plan, in_order, runs, queues[w], hosts)
+    _Filling(plan, queues, [w for w in waiting if strategy.wants[w].gang is None], strategy).place()
+    plan.unplaced = sorted(span for queue in queues for span in queue)
+
+
+def _place_gangs(plan: Plan, want: Want, runs: tuple[Run, ...], queue: Queue, hosts: HostsByRef) -> Queue:
+    """Place the gangs of one shape; returns those that found no place."""
+    unplaced: Queue = []
+    for number, first, count in queue:
+        run = runs[number]
+        apart = apart_hosts(run.apart, hosts)
+        left = place_gangs(plan, want, number, first, count, pending=run.pending, apart=apart)
+        if left:
+            unplaced.append((number, first + count - left, left))
+    return unplaced
+
+
+class _Filling:
+    """Single tasks, by want: how many are left, and on which groups each may go."""
+
+    def __init__(self, plan: Plan, queues: list[Queue], singles: list[int], strategy: Strategy) -> None:
+        self.plan = plan
+        self.queues = queues
+        self.singles = singles
+        self.strategy = strategy
+        self.wants = strategy.wants
+        self.left = [sum(count for _, _, count in queue) for queue in queues]
+        groups = range(len(plan.fleet.groups))
+        self.by_group = [[w for w in singles if self.wants[w].candidates.mask[g]] for g in groups]
+
+    def place(self) -> None:
+        """Fill what there is, then buy until nothing is left or nothing may be bought."""
+        groups = self.plan.fleet.groups
+        plain_first = sorted(range(len(groups)), key=lambda g: (groups[g].accelerated, g))
+        for host in (host for g in plain_first for room in self.plan.ready[g] for host in room.hosts):
+            self._fill(host, Tier.READY)
+        for host in self.plan.flight:
+            self._fill(host, Tier.IN_FLIGHT)
+        self._buy()
+
+    def _fill(self, host: HostRoom, tier: Tier) -> None:
+        g = host.owner.group
+        for w in self.by_group[g]:
+            if host.closed:
+                return
+            if self.left[w]:
+                tasks = self.wants[w].tasks_in(host, self.left[w])
+                if tasks:
+                    self.plan.take(host, self.wants[w], tasks)
+                    self._assign(w, tasks, g, tier)
+
+    def _assign(self, w: int, tasks: int, g: int, tier: Tier) -> None:
+        """Entries of one shape are placed in the order they arrived."""
+        self.left[w] -= tasks
+        queue = self.queues[w]
+        while tasks:
+            number, first, count = queue[0]
+            taken = min(tasks, count)
+            self.plan.assign(number, first, taken, g, tier)
+            tasks -= taken
+            if taken == count:
+                queue.pop(0)
+            else:
+                queue[0] = (number, first + taken, count - taken)
+
+    def _buy(self) -> None:
+        trials: dict[int, Trial] = {}
+        while any(self.left[w] for w in self.singles):
+            self._refresh(trials)
+            if not trials:
+                return
+            best = max(trials.values(), key=lambda trial: (trial.score, -trial.group))
+            self._purchase(best.group, self._repeats(best, trials))
+
+    def _refresh(self, trials: dict[int, Trial]) -> None:
+        """Try again where what is left, or what may be added, has changed the outcome."""
+        for g, wants in enumerate(self.by_group):
+            if wants and self.plan.headroom.of(g):
+                if g in trials and self._still_holds(trials[g]):
+                    continue
+                trial = self._trial(g)
+                if trial is not None:
+                    trials[g] = trial
+                    continue
+            trials.pop(g, None)
+
+    def _still_holds(self, trial: Trial) -> bool:
+        left = self.left
+        return all(left[w] >= k for w, k in trial.tasks.items()) and all(left[w] == n for w, n in trial.limited.items())
+
+    def _repeats(self, best: Trial, trials: dict[int, Trial]) -> int:
+        """How many slices in a row would be bought alike: until any trial runs out of entries."""
+        more = self.plan.headroom.of(best.group) - 1
+        for trial in trials.values():
+            for w, each in best.tasks.items():
+                spare = 0 if w in trial.limited else self.left[w] - trial.tasks.get(w, 0)
+                more = min(more, spare // each)
+        return 1 + more
+
+    def _trial(self, g: int) -> Trial | None:
+        """One slice of the group, filled with what is left."""
+        tasks: dict[int, int] = {}
+        limited: dict[int, int] = {}
+        for host in self.plan.fleet.new_room(g, 0).hosts:
+            before = len(tasks), sum(tasks.values())
+            for w in self.by_group[g]:
+                remaining = self.left[w] - tasks.get(w, 0)
+                taken = self.wants[w].tasks_in(host, remaining) if remaining else 0
+                if taken:
+                    host.put(self.wants[w].need, taken, exclusive=self.wants[w].exclusive)
+                    tasks[w] = tasks.get(w, 0) + taken
+                    if taken == remaining:
+                        limited[w] = self.left[w]
+            if before == (len(tasks), sum(tasks.values())):
+                break
+        return Trial(g, tasks, limited, self.strategy.score(g, tasks)) if tasks else None
+
+    def _purchase(self, g: int, times: int) -> None:
+        self.plan.charge(((g, 1),), times, Cause.DEMAND)
+        rooms = [self.plan.fleet.new_room(g, 0) for _ in range(times)]
+        for host in (host for room in rooms for host in room.hosts):
+            self._fill(host, Tier.NEW)
+        self.plan.add_flight(rooms)

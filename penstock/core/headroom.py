@@ -1,0 +1,99 @@
+"""How many slices each group may still add: its maximum, the cluster's, its pool's, and what blocks it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from penstock.model.cluster import ClusterConfig, ScaleGroup
+from penstock.model.decision import Code
+from penstock.model.slices import Availability, Health
+
+UNLIMITED = 1 << 60
+"""More slices than any cloud has."""
+
+
+class Block(NamedTuple):
+    """Why a group cannot be asked for anything, and until when."""
+
+    code: Code
+    availability: Availability
+    until: datetime | None
+    reason: str
+
+
+def blocks(groups: Sequence[ScaleGroup], health: Mapping[str, Health], now: datetime) -> list[Block | None]:
+    """What blocks each group now: its own health, or a lower tier of its quota pool that ran out."""
+    own = [_own_block(health.get(group.name), now) for group in groups]
+    lowest: dict[str, tuple[int, int]] = {}
+    for g, group in enumerate(groups):
+        block = own[g]
+        if group.quota_pool is not None and block is not None and block.availability is Availability.QUOTA_EXCEEDED:
+            lowest[group.quota_pool] = min(lowest.get(group.quota_pool, (group.tier, g)), (group.tier, g))
+    for g, group in enumerate(groups):
+        failed = lowest.get(group.quota_pool) if group.quota_pool is not None else None
+        if failed is not None and own[g] is None and group.tier >= failed[0]:
+            cause = own[failed[1]]
+            assert cause is not None
+            reason = f"{groups[failed[1]].name} exceeded quota pool {group.quota_pool} at tier {failed[0]}"
+            own[g] = Block(Code.TIER_BLOCKED, Availability.QUOTA_EXCEEDED, cause.until, reason)
+    return own
+
+
+def _own_block(health: Health | None, now: datetime) -> Block | None:
+    if health is None or health.availability is Availability.AVAILABLE:
+        return None
+    if health.until is not None and health.until <= now:
+        return None
+    return Block(Code(health.availability), health.availability, health.until, health.reason)
+
+
+class Headroom:
+    """Slices that may still be ordered. Every order is charged at once to group, cluster and pool."""
+
+    def __init__(
+        self, config: ClusterConfig, groups: Sequence[ScaleGroup], held: Sequence[int], total: int, blocked: list[Block | None]
+    ) -> None:
+        """`held` slices of each group and `total` in the cluster are in the ledger, whatever their state."""
+        self._group = [max(0, group.max_slices - count) for group, count in zip(groups, held, strict=True)]
+        self._cluster = UNLIMITED if config.max_slices is None else max(0, config.max_slices - total)
+        self._pool_of = [group.pool for group in groups]
+        self._chips = [group.chips_per_slice for group in groups]
+        self.charged = {pool.name: 0 for pool in config.pools}
+        for pool, chips, count in zip(self._pool_of, self._chips, held, strict=True):
+            if pool is not None:
+                self.charged[pool] += chips * count
+        self._pool = {pool.name: max(0, pool.chips - pool.system - self.charged[pool.name]) for pool in config.pools}
+        self.blocked = blocked
+
+    def of(self, g: int) -> int:
+        """Slices that group may still add."""
+        if self.blocked[g] is not None:
+            return 0
+        left = min(self._group[g], self._cluster)
+        pool = self._pool_of[g]
+        return left if pool is None else min(left, self._pool[pool] // self._chips[g])
+
+    def order(self, g: int, slices: int) -> None:
+        """Charge slices of that group; a negative number gives them back."""
+        self._group[g] -= slices
+        self._cluster -= slices
+        pool = self._pool_of[g]
+        if pool is not None:
+            self._pool[pool] -= slices * self._chips[g]
+
+    def cause(self, g: int) -> Code:
+        """What keeps the group from adding one slice more than it may."""
+        block = self.blocked[g]
+        if block is not None:
+            return block.code
+        more, pool = self.of(g) + 1, self._pool_of[g]
+        if self._group[g] < more:
+            return Code.AT_MAX
+        return Code.POOL_EXHAUSTED if pool is not None and self._pool[pool] < more * self._chips[g] else Code.CLUSTER_AT_MAX
+
+    def copy(self) -> "Headroom":
+        """An independent copy to try things on."""
+        twin = object.__new__(Headroom)
+        twin.__dict__.update(self.__dict__)
+        twin._group, twin._pool = list(self._group), dict(self._pool)
+        return twin

@@ -1,0 +1,108 @@
+"""Launch limits: how much of what was opened may be launched now, and what is deferred."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from math import ceil
+from typing import NamedTuple
+
+from penstock.core.fleet import Held
+from penstock.core.plan import Plan, Unit
+from penstock.model.cluster import Limits
+from penstock.model.decision import Deferred, Launch
+from penstock.model.slices import Launched
+
+MINUTE = timedelta(minutes=1)
+
+
+class Rationed(NamedTuple):
+    """Units divided into launches and what is deferred, and when the deferred could go."""
+
+    launches: tuple[Launch, ...]
+    deferred: tuple[Deferred, ...]
+    retry_at: datetime | None
+
+
+class _Limit:
+    """One limit of one group or of the cluster: how many more units it lets pass."""
+
+    def __init__(self, name: str, scope: str, value: float, room: int) -> None:
+        self.name = name
+        self.message = f"{scope} limits {name} to {value:g}"
+        self.room = max(0, room)
+
+
+def ration(plan: Plan) -> Rationed:
+    """Let units through in the order they were opened, each as one, until a limit of its groups or the cluster is reached."""
+    limits = _Limits(plan)
+    launches: list[Launch] = []
+    deferred: dict[tuple[int, str], Deferred] = {}
+    for unit in plan.units:
+        passed, limit = limits.admit(unit)
+        names = [(plan.fleet.groups[g].name, slices) for g, slices in unit.parts]
+        if passed:
+            launches += [Launch(group=name, slices=slices * passed, cause=unit.cause) for name, slices in names]
+        if limit is None:
+            continue
+        for g, slices in unit.parts:
+            before = deferred.get((g, limit.name))
+            held = slices * (unit.times - passed) + (before.slices if before else 0)
+            name = plan.fleet.groups[g].name
+            deferred[g, limit.name] = Deferred(group=name, slices=held, limit=limit.name, message=limit.message)
+    return Rationed(tuple(_merged(launches)), tuple(deferred[key] for key in sorted(deferred)), limits.retry_at(deferred))
+
+
+def _merged(launches: Sequence[Launch]) -> list[Launch]:
+    """Neighbours of one group and cause as one order; the order of ordering stays."""
+    merged: list[Launch] = []
+    for launch in launches:
+        if merged and (merged[-1].group, merged[-1].cause) == (launch.group, launch.cause):
+            launch = launch.model_copy(update={"slices": merged.pop().slices + launch.slices})
+        merged.append(launch)
+    return merged
+
+
+class _Limits:
+    def __init__(self, plan: Plan) -> None:
+        snapshot = plan.fleet.snapshot
+        held = plan.fleet.held
+        self._now = snapshot.now
+        self._interval = timedelta(seconds=snapshot.config.evaluation.interval_seconds)
+        self._recent = [launched for launched in snapshot.launched if launched.at + MINUTE > snapshot.now]
+        self._cluster = self._limits("the cluster", snapshot.config.limits, held, self._recent)
+        self._groups = [
+            self._limits(f"group {group.name}", group.limits, held[g : g + 1], [r for r in self._recent if r.group == group.name])
+            for g, group in enumerate(plan.fleet.groups)
+        ]
+
+    @staticmethod
+    def _limits(scope: str, limits: Limits, held: Sequence[Held], recent: Sequence[Launched]) -> list[_Limit]:
+        found = []
+        if limits.in_flight is not None:
+            on_their_way = sum(h.in_flight for h in held)
+            found.append(_Limit("in_flight", scope, limits.in_flight, limits.in_flight - on_their_way))
+        if limits.creates_per_minute is not None:
+            created = sum(launched.slices for launched in recent)
+            found.append(_Limit("creates_per_minute", scope, limits.creates_per_minute, limits.creates_per_minute - created))
+        if limits.growth is not None:
+            running = sum(h.ready for h in held)
+            found.append(_Limit("growth", scope, limits.growth, max(1, ceil(limits.growth * running))))
+        return found
+
+    def admit(self, unit: Unit) -> tuple[int, _Limit | None]:
+        """How many of a unit's repetitions pass, and which limit holds back the rest."""
+        binding = [limit for g, _ in unit.parts for limit in self._groups[g]] + self._cluster
+        tightest = min(binding, key=lambda limit: limit.room, default=None)
+        passed = unit.times if tightest is None else min(unit.times, tightest.room)
+        for limit in binding:
+            limit.room -= passed
+        return passed, tightest if passed < unit.times else None
+
+    def retry_at(self, deferred: dict[tuple[int, str], Deferred]) -> datetime | None:
+        """When a limit lets more through by itself; slices in flight arrive by themselves and are reported."""
+        names = {name for _, name in deferred}
+        moments = [launched.at + MINUTE for launched in self._recent] if "creates_per_minute" in names else []
+        if "creates_per_minute" in names and not moments:
+            moments.append(self._now + MINUTE)
+        if "growth" in names:
+            moments.append(self._now + self._interval)
+        return min(moments, default=None)

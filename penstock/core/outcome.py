@@ -1,0 +1,164 @@
+"""A finished plan, told group by group and pool by pool."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from penstock.core.limits import Rationed
+from penstock.core.match import candidates_of
+from penstock.core.plan import Plan
+from penstock.core.reasons import until
+from penstock.core.spares import watermark_target
+from penstock.core.wants import Want
+from penstock.model.decision import (
+    Cause,
+    Code,
+    CostPerHour,
+    GroupDecision,
+    Outcome,
+    PoolDecision,
+    Pressure,
+    Tier,
+    Unmet,
+)
+from penstock.model.shape import GangPlacement
+from penstock.model.slices import Availability, SliceState
+
+
+def describe_groups(plan: Plan, rationed: Rationed, standing: Sequence[int], unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
+    """One description per group, in rank order."""
+    launches = _sums((launch.group, launch.slices) for launch in rationed.launches)
+    deferred = _sums((held.group, held.slices) for held in rationed.deferred)
+    denied = _denied_slices(plan, unmet)
+    placed: list[Counter[Tier]] = [Counter() for _ in plan.fleet.groups]
+    for _, _, count, g, tier in plan.assignments:
+        placed[g][tier] += count
+    return tuple(
+        _describe(plan, g, placed[g], launches[group.name], deferred[group.name], standing[g], denied[g])
+        for g, group in enumerate(plan.fleet.groups)
+    )
+
+
+def _describe(plan: Plan, g: int, placed: Counter[Tier], launch: int, deferred: int, standing: int, denied: int) -> GroupDecision:
+    group, held = plan.fleet.groups[g], plan.fleet.held[g]
+    need = held.busy + plan.required[g]
+    wanted = max(group.min_slices, standing, watermark_target(need, group.watermark), need + group.warm_slices)
+    total = held.ready + held.in_flight + plan.opened[g]
+    availability, reason = _availability(plan, g)
+    block = plan.headroom.blocked[g]
+    outcome, why = _outcome(plan, g, placed, availability, reason)
+    logical = max(0, -(-(100 * need - group.watermark * total) // 100)) if group.watermark else 0
+    return GroupDecision.model_construct(
+        name=group.name,
+        have=held.ready,
+        in_flight=held.in_flight,
+        queued=held.queued,
+        leaving=held.leaving,
+        busy=held.busy,
+        required=plan.required[g],
+        target=min(group.max_slices, wanted),
+        launch=launch,
+        deferred=deferred,
+        availability=availability,
+        until=block.until if block else None,
+        reason=reason,
+        outcome=outcome,
+        why=why,
+        pressure=Pressure(capacity=denied, logical=logical, accounted_for=launch + held.in_flight + held.queued + held.leaving),
+    )
+
+
+def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
+    """Whether the group may be asked for more once this decision is carried out, and why not."""
+    block, group, held = plan.headroom.blocked[g], plan.fleet.groups[g], plan.fleet.held[g]
+    if block is not None:
+        return block.availability, block.reason
+    if plan.headroom.of(g):
+        return Availability.AVAILABLE, ""
+    cause = plan.headroom.cause(g)
+    if cause is Code.CLUSTER_AT_MAX:
+        return Availability.AT_MAX, f"the cluster's max_slices {plan.fleet.snapshot.config.max_slices} is reached"
+    if cause is Code.POOL_EXHAUSTED:
+        return Availability.POOL_EXHAUSTED, f"pool {group.pool} has too few chips left for a slice of {group.chips_per_slice}"
+    return Availability.AT_MAX, f"{held.total + plan.opened[g]} of {group.max_slices} slices"
+
+
+def _outcome(plan: Plan, g: int, placed: Counter[Tier], availability: Availability, reason: str) -> tuple[Outcome, str]:
+    words = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}
+    if placed:
+        told = ", ".join(f"{placed[tier]} {words[tier]}" for tier in Tier if placed[tier])
+        return Outcome.SELECTED, f"takes {told}"
+    opened = Counter({unit.cause: 0 for unit in plan.units})
+    for unit in plan.units:
+        opened[unit.cause] += unit.times * sum(slices for number, slices in unit.parts if number == g)
+    if any(opened.values()):
+        return Outcome.KEPT, "opens " + ", ".join(f"{opened[cause]} for {_PURPOSE[cause]}" for cause in Cause if opened[cause])
+    if availability is not Availability.AVAILABLE:
+        block = plan.headroom.blocked[g]
+        end = until(block.until) if block else ""
+        return Outcome.BLOCKED, f"{availability}{end}{f': {reason}' if reason else ''}"
+    return Outcome.IDLE, "no demand is placed here"
+
+
+_PURPOSE = {
+    Cause.MINIMUM: "its minimum",
+    Cause.STANDING: "standing requests",
+    Cause.DEMAND: "a gang",
+    Cause.WATERMARK: "its watermark",
+    Cause.WARM: "warm slices",
+}
+
+
+def describe_pools(plan: Plan, unmet: Sequence[Unmet]) -> tuple[PoolDecision, ...]:
+    """One description per pool, by name, in chips."""
+    denied = _denied_slices(plan, unmet)
+    found = []
+    for pool in sorted(plan.fleet.snapshot.config.pools, key=lambda pool: pool.name):
+        members = [(g, group.chips_per_slice) for g, group in enumerate(plan.fleet.groups) if group.pool == pool.name]
+        launching = sum(plan.opened[g] * chips for g, chips in members)
+        moving = sum((plan.fleet.held[g].in_flight + plan.fleet.held[g].leaving) * chips for g, chips in members)
+        pressure = Pressure(capacity=sum(denied[g] * chips for g, chips in members), accounted_for=launching + moving)
+        charged = plan.headroom.charged[pool.name]
+        found.append(
+            PoolDecision(
+                name=pool.name, chips=pool.chips, system=pool.system, charged=charged, launching=launching, pressure=pressure
+            )
+        )
+    return tuple(found)
+
+
+def hourly_cost(plan: Plan, rationed: Rationed) -> CostPerHour:
+    """Slices that exist, and those with the ones launched now; what is only requested costs nothing yet."""
+    prices = {group.name: group.price for group in plan.fleet.groups}
+    existing = [piece for piece in plan.fleet.snapshot.slices if piece.state is not SliceState.REQUESTING]
+    counts = _sums((piece.group, 1) for piece in existing)
+    before = sum(prices.get(name, 0.0) * counts[name] for name in sorted(counts))
+    asked = _sums((piece.group, 1) for piece in plan.fleet.snapshot.slices if piece.state is SliceState.REQUESTING)
+    asked.update(_sums((launch.group, launch.slices) for launch in rationed.launches))
+    after = before + sum(prices.get(name, 0.0) * asked[name] for name in sorted(asked))
+    return CostPerHour(before=round(before, 6), after=round(after, 6))
+
+
+def _denied_slices(plan: Plan, unmet: Sequence[Unmet]) -> list[int]:
+    """Slices that denied demand would need, charged to its first candidate so that nothing counts twice."""
+    denied = [0] * len(plan.fleet.groups)
+    for item in unmet:
+        shape = plan.fleet.snapshot.workload.shapes[item.shape]
+        candidates = plan.fleet.matcher.candidates(shape).order if item.groups else ()
+        if not candidates:
+            continue
+        group = plan.fleet.groups[candidates[0]]
+        if shape.gang and shape.gang.placement is GangPlacement.WHOLE_SLICES:
+            each = shape.gang.hosts // group.hosts_per_slice
+            denied[candidates[0]] += item.entries * each
+        else:
+            tasks = item.entries * (shape.gang.size if shape.gang else 1)
+            per_slice = max(1, Want(shape, candidates_of((), 0)).tasks_in_new(group, tasks)) * group.hosts_per_slice
+            denied[candidates[0]] += -(-tasks // per_slice)
+    return denied
+
+
+def _sums(pairs: Iterable[tuple[str, int]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for name, slices in pairs:
+        counts[name] += slices
+    return counts

@@ -1,0 +1,231 @@
+"""A cluster as configured: its groups, pools, limits, and the numbers they default to."""
+
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from penstock.model.constraints import Scalar
+from penstock.model.resources import GPU, TPU, Resources
+from penstock.model.shape import DeviceType
+from penstock.model.tpu import TpuVariant, tpu_variant
+from penstock.model.units import MILLI, Count, Seconds
+from penstock.model.value import Value
+
+DEFAULT_PRIORITY = 100
+"""Between groups that were ranked on purpose (lower numbers) and those meant as a last resort (higher)."""
+DEFAULT_PATIENCE_SECONDS = 600.0
+"""Longer than a cloud takes to show a slice it can provide, shorter than people wait before they ask why."""
+DEFAULT_READY_GRACE_SECONDS = 120.0
+"""How long a new READY slice counts as free before the controller first reports on it: several report intervals."""
+DEFAULT_EVALUATION_SECONDS = 5.0
+"""At most one evaluation in this time, after the first: demand comes in bursts, and one answer serves the burst."""
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Placement(StrEnum):
+    """How demand is laid on slices."""
+
+    PRIORITY = "priority"
+    PACKING = "packing"
+    COST = "cost"
+
+
+class Limits(Value):
+    """How fast slices may be launched; what is unset does not limit."""
+
+    in_flight: Positive | None = None
+    creates_per_minute: Positive | None = None
+    growth: Annotated[float, Field(gt=0)] | None = None
+
+
+class Pool(Value):
+    """A budget of chips shared by groups, of which `system` chips are others'."""
+
+    name: Annotated[str, Field(min_length=1)]
+    chips: Count
+    system: Count = 0
+
+
+class GroupDevice(Value):
+    """The device of a group's hosts."""
+
+    type: DeviceType = DeviceType.CPU
+    variant: str | None = None
+
+
+class Provider(Value):
+    """Which cloud creates the slices; what else the provider needs stands beside `kind`."""
+
+    model_config = Value.model_config | {"extra": "allow"}
+
+    kind: Annotated[str, Field(min_length=1)] = "sim"
+
+
+class Evaluation(Value):
+    """How often the cluster is evaluated."""
+
+    interval_seconds: Seconds = Field(default=DEFAULT_EVALUATION_SECONDS, alias="interval")
+
+
+class ScaleGroup(Value):
+    """A kind of slice that may be bought."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")]
+    device: GroupDevice = GroupDevice()
+    host: Resources = Resources()
+    hosts_per_slice: Positive = 1
+    shared_tpu: bool = False
+    min_slices: Count = 0
+    max_slices: Count
+    warm_slices: Count = 0
+    priority: Count = DEFAULT_PRIORITY
+    preemptible: bool = False
+    zone: str | None = None
+    attributes: dict[str, Scalar] = Field(default_factory=dict)
+    price_per_hour: Annotated[float, Field(ge=0)] | None = None
+    pool: str | None = None
+    quota_pool: str | None = None
+    tier: Count = 0
+    watermark: Annotated[int, Field(ge=1, le=100)] | None = None
+    limits: Limits = Limits()
+    patience_seconds: Seconds | None = Field(default=None, alias="patience")
+    provider: Provider = Provider()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _size_follows_from_a_known_variant(cls, data: Any) -> Any:
+        known = _variant_of(data)
+        if known is None:
+            return data
+        host = data.get("host") if isinstance(data.get("host"), dict) else {}
+        derived = {} if data.get("hosts_per_slice") is not None else {"hosts_per_slice": known.hosts}
+        return data | derived | ({} if "tpu" in host else {"host": host | {"tpu": known.chips_per_host}})
+
+    @field_validator("attributes")
+    @classmethod
+    def _reserved_attributes_come_from_fields(cls, attributes: dict[str, Scalar]) -> dict[str, Scalar]:
+        for name in ("zone", "region", "variant", "preemptible", "device"):
+            if name in attributes:
+                raise ValueError(f"{name} is an attribute already, from the group's own fields; remove it here")
+        return attributes
+
+    @model_validator(mode="after")
+    def _slices_fit_their_bounds(self) -> Self:
+        if self.min_slices > self.max_slices:
+            raise ValueError(f"min_slices {self.min_slices} is above max_slices {self.max_slices}; lower one or raise the other")
+        if self.tier and self.quota_pool is None:
+            raise ValueError(f"tier {self.tier} needs a quota_pool to be a tier of")
+        return self
+
+    @model_validator(mode="after")
+    def _hosts_have_the_device(self) -> Self:
+        offered = {DeviceType.CPU: 1, DeviceType.GPU: self.host.gpu_milli, DeviceType.TPU: self.host.tpu_chips}
+        if not offered[self.device.type]:
+            raise ValueError(f"device.type is {self.device.type}, but host.{self.device.type} is 0; say how many one host has")
+        if self.host.gpu_milli % MILLI:
+            raise ValueError("host.gpu must be a whole number of GPUs")
+        if self.device.type is DeviceType.CPU and self.device.variant:
+            raise ValueError("device.variant needs device.type gpu or tpu")
+        return self
+
+    @property
+    def known_variant(self) -> TpuVariant | None:
+        """What Google's table says of the variant, if it lists it."""
+        return tpu_variant(self.device.variant) if self.device.type is DeviceType.TPU and self.device.variant else None
+
+    @cached_property
+    def region(self) -> str | None:
+        """The zone without its last part."""
+        return self.zone.rsplit("-", 1)[0] if self.zone and "-" in self.zone else None
+
+    @cached_property
+    def all_attributes(self) -> dict[str, Scalar]:
+        """Everything constraints can speak of."""
+        own = {"zone": self.zone, "region": self.region, "variant": self.device.variant}
+        named = {key: value for key, value in own.items() if value is not None}
+        return {**self.attributes, **named, "device": str(self.device.type), "preemptible": self.preemptible}
+
+    @property
+    def accelerated(self) -> bool:
+        """Whether the hosts carry accelerators, whatever the device type says."""
+        return bool(self.host.vector[GPU] or self.host.vector[TPU])
+
+    @cached_property
+    def chips_per_slice(self) -> int:
+        """What one slice charges to its pool."""
+        return self.hosts_per_slice * (self.host.tpu_chips or self.host.gpu_milli // MILLI)
+
+    @property
+    def price(self) -> float:
+        """Price per hour of one slice; unknown is none."""
+        return self.price_per_hour or 0.0
+
+
+class ClusterConfig(Value):
+    """Everything an operator decides about a cluster."""
+
+    cluster: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$")]
+    placement: Placement = Placement.PRIORITY
+    max_slices: Count | None = None
+    limits: Limits = Limits()
+    conserve_accelerators: bool = True
+    patience_seconds: Seconds = Field(default=DEFAULT_PATIENCE_SECONDS, alias="patience")
+    ready_grace_seconds: Seconds = Field(default=DEFAULT_READY_GRACE_SECONDS, alias="ready_grace")
+    evaluation: Evaluation = Evaluation()
+    pools: tuple[Pool, ...] = ()
+    groups: tuple[ScaleGroup, ...]
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Self:
+        problems = disagreements(self)
+        if problems:
+            raise ValueError("; ".join(f"{'.'.join(map(str, where))}: {what}" for where, what in problems))
+        return self
+
+    def group(self, name: str) -> ScaleGroup | None:
+        """The group of that name, if it is still configured."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, ScaleGroup]:
+        return {group.name: group for group in self.groups}
+
+    def patience_of(self, group: ScaleGroup) -> float:
+        """How long a REQUESTING slice of the group holds demand."""
+        return self.patience_seconds if group.patience_seconds is None else group.patience_seconds
+
+
+def disagreements(config: ClusterConfig) -> list[tuple[tuple[str | int, ...], str]]:
+    """What no single part of a configuration can see: where it is, and what to do about it."""
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    for kind, names in (("pools", [p.name for p in config.pools]), ("groups", [g.name for g in config.groups])):
+        found += [
+            ((kind, i, "name"), f"{name!r} is taken; names are unique") for i, name in enumerate(names) if name in names[:i]
+        ]
+    pools = {pool.name for pool in config.pools}
+    for i, group in enumerate(config.groups):
+        if group.pool is not None and group.pool not in pools:
+            found.append(
+                (("groups", i, "pool"), f"no pool is called {group.pool!r}; pools: {', '.join(sorted(pools)) or 'none'}")
+            )
+        if group.pool is not None and not group.chips_per_slice:
+            found.append((("groups", i, "pool"), f"group {group.name} has no chips to charge to pool {group.pool}; remove pool"))
+        if config.placement is Placement.COST and group.price_per_hour is None:
+            found.append((("groups", i, "price_per_hour"), f"placement cost needs the price of group {group.name}"))
+    for i, pool in enumerate(config.pools):
+        if pool.system > pool.chips:
+            found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips"))
+    floor = sum(group.min_slices for group in config.groups)
+    if config.max_slices is not None and floor > config.max_slices:
+        found.append((("max_slices",), f"{config.max_slices} is less than the {floor} slices that min_slices add up to"))
+    return found
+
+
+def _variant_of(data: Any) -> TpuVariant | None:
+    device = data.get("device") if isinstance(data, dict) else None
+    if not isinstance(device, dict) or device.get("type") != DeviceType.TPU:
+        return None
+    return tpu_variant(str(device.get("variant", "")))

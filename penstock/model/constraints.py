@@ -1,0 +1,105 @@
+"""Constraints on a group's attributes: what must hold, and what should."""
+
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from pydantic import model_validator
+
+from penstock.model.value import Value
+
+Scalar: TypeAlias = bool | int | float | str
+
+
+class Operator(StrEnum):
+    """How an attribute is compared with the values of a constraint."""
+
+    EQ = "eq"
+    NE = "ne"
+    IN = "in"
+    NOT_IN = "not_in"
+    EXISTS = "exists"
+    NOT_EXISTS = "not_exists"
+    GT = "gt"
+    GE = "ge"
+    LT = "lt"
+    LE = "le"
+
+
+_UNARY = (Operator.EXISTS, Operator.NOT_EXISTS)
+_LISTS = (Operator.IN, Operator.NOT_IN)
+_NUMERIC = (Operator.GT, Operator.GE, Operator.LT, Operator.LE)
+_SYMBOL = {Operator.EQ: "=", Operator.NE: "≠", Operator.GT: ">", Operator.GE: "≥", Operator.LT: "<", Operator.LE: "≤"}
+
+
+def as_text(value: Scalar) -> str:
+    """The one spelling under which values are compared: true, 4, us-west4-a."""
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def as_number(value: Scalar) -> float | None:
+    """The number a value stands for, if it stands for one."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+class Constraint(Value):
+    """attribute, operator, value or values; `soft` ranks groups instead of excluding them."""
+
+    attribute: str
+    op: Operator
+    values: tuple[Scalar, ...] = ()
+    soft: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _value_is_one_of_values(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "value" not in data:
+            return data
+        if "values" in data:
+            raise ValueError("give either value or values, not both")
+        return {key: item for key, item in data.items() if key != "value"} | {"values": (data["value"],)}
+
+    @model_validator(mode="after")
+    def _as_many_values_as_the_operator_takes(self) -> "Constraint":
+        if self.op in _UNARY and self.values:
+            raise ValueError(f"{self.op} takes no value; remove {self.values[0]!r}")
+        if self.op in _LISTS and not self.values:
+            raise ValueError(f"{self.op} needs at least one of values")
+        if self.op not in _UNARY + _LISTS and len(self.values) != 1:
+            raise ValueError(f"{self.op} takes exactly one value, not {len(self.values)}")
+        if self.op in _NUMERIC and as_number(self.values[0]) is None:
+            raise ValueError(f"{self.op} compares numbers; {self.values[0]!r} is none")
+        return self
+
+    def holds(self, attributes: dict[str, Scalar]) -> bool:
+        """Whether the attributes satisfy this; an attribute that is absent is unequal to everything."""
+        actual = attributes.get(self.attribute)
+        if self.op in _UNARY:
+            return (actual is not None) == (self.op is Operator.EXISTS)
+        if self.op in _NUMERIC:
+            return actual is not None and self._compares(actual)
+        listed = actual is not None and as_text(actual) in {as_text(value) for value in self.values}
+        return listed == (self.op in (Operator.EQ, Operator.IN))
+
+    def _compares(self, actual: Scalar) -> bool:
+        left, right = as_number(actual), as_number(self.values[0])
+        if left is None or right is None:
+            return False
+        return {
+            Operator.GT: left > right,
+            Operator.GE: left >= right,
+            Operator.LT: left < right,
+            Operator.LE: left <= right,
+        }[self.op]
+
+    def __str__(self) -> str:
+        if self.op in _UNARY:
+            return f"{self.attribute} {'exists' if self.op is Operator.EXISTS else 'does not exist'}"
+        values = " or ".join(as_text(value) for value in self.values)
+        if self.op in _LISTS:
+            return f"{self.attribute} {'=' if self.op is Operator.IN else '≠'} {values}"
+        return f"{self.attribute} {_SYMBOL[self.op]} {values}"

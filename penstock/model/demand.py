@@ -1,0 +1,210 @@
+"""Demand: tasks grouped into entries, and entries of one shape into runs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from penstock.model.packed import Packed
+from penstock.model.shape import Gang, Shape
+from penstock.model.value import Value
+
+TaskId = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class FaultCode(StrEnum):
+    """Why an entry can never be placed as it was sent."""
+
+    INCONSISTENT_GANG = "inconsistent_gang"
+    INVALID = "invalid"
+
+
+class Fault(Value):
+    """What is wrong with an entry itself, in a sentence."""
+
+    code: FaultCode
+    message: str
+
+
+class TaskGang(Gang):
+    """A task's membership in a gang."""
+
+    id: Annotated[str, Field(min_length=1)]
+
+
+class Task(Shape):
+    """A task as its controller describes it: a shape, an id, and the gang it belongs to."""
+
+    id: TaskId
+    gang: TaskGang | None = None
+
+
+class HostRef(NamedTuple):
+    """One host of one slice."""
+
+    slice_id: str
+    host: int
+
+
+class Run(NamedTuple):
+    """Consecutive entries of one shape; `pending` tasks each, kept off the hosts in `apart`."""
+
+    shape: int
+    entries: int
+    pending: int = 1
+    apart: tuple[HostRef, ...] = ()
+    fault: Fault | None = None
+
+
+class Workload(Value):
+    """Demand as a decision sees it: shapes and counts, no ids."""
+
+    shapes: tuple[Shape, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def entries(self) -> int:
+        """Wants in all, each met whole or not at all."""
+        return sum(run.entries for run in self.runs)
+
+
+class Entry(NamedTuple):
+    """One want: its place in the demand, and the tasks behind it."""
+
+    run: int
+    position: int
+    task_ids: tuple[str, ...]
+    gang_id: str | None
+
+
+class Demand(Value):
+    """A workload with the ids behind it: one gang id per gang entry, `pending` task ids per entry, in order."""
+
+    workload: Workload = Workload()
+    task_ids: Packed[tuple[str, ...]] = ()
+    gang_ids: Packed[tuple[str, ...]] = ()
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry with its ids, in order."""
+        task, gang = 0, 0
+        for number, run in enumerate(self.workload.runs):
+            ganged = self.workload.shapes[run.shape].gang is not None
+            for index in range(run.entries):
+                gang_id = self.gang_ids[gang] if ganged else None
+                yield Entry(number, index, self.task_ids[task : task + run.pending], gang_id)
+                task, gang = task + run.pending, gang + ganged
+
+    def span_task_ids(self, run: int, first: int, count: int) -> tuple[str, ...]:
+        """The ids of `count` entries of a run, from `first` on."""
+        start, pending = self._starts[run], self.workload.runs[run].pending
+        return self.task_ids[start + first * pending : start + (first + count) * pending]
+
+    def find(self, task_id: str) -> Entry | None:
+        """The entry that a task belongs to."""
+        return next((entry for entry in self.entries() if task_id in entry.task_ids), None)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts, at = [], 0
+        for run in self.workload.runs:
+            starts.append(at)
+            at += run.entries * run.pending
+        return starts
+
+
+class DemandBuilder:
+    """Collects entries in order and merges neighbours of one shape into runs."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[Shape, int] = {}
+        self._runs: list[Run] = []
+        self._task_ids: list[str] = []
+        self._gang_ids: list[str] = []
+
+    def add(
+        self,
+        shape: Shape,
+        task_ids: Sequence[str],
+        *,
+        entries: int = 1,
+        gang_ids: Sequence[str] = (),
+        apart: tuple[HostRef, ...] = (),
+        fault: Fault | None = None,
+    ) -> None:
+        """Append equal entries; `task_ids` are divided among them evenly."""
+        number = self._shapes.setdefault(shape, len(self._shapes))
+        run = Run(number, entries, len(task_ids) // entries, apart, fault)
+        self._task_ids += task_ids
+        self._gang_ids += gang_ids
+        last = self._runs[-1] if self._runs else None
+        if last is not None and not apart and last[0] == run[0] and last[2:] == run[2:]:
+            self._runs[-1] = last._replace(entries=last.entries + entries)
+        else:
+            self._runs.append(run)
+
+    def build(self) -> Demand:
+        """The demand collected so far."""
+        return Demand(
+            workload=Workload.model_construct(shapes=tuple(self._shapes), runs=tuple(self._runs)),
+            task_ids=tuple(self._task_ids),
+            gang_ids=tuple(self._gang_ids),
+        )
+
+
+def build_demand(tasks: Iterable[Task]) -> Demand:
+    """Tasks as entries: one per task, or one per gang at the place of its first task.
+
+    Tasks of one gang that disagree become one entry with a fault that names the field and two of the tasks.
+    """
+    gangs: dict[str, list[Task]] = {}
+    order: list[Task | str] = []
+    for task in tasks:
+        if task.gang is None:
+            order.append(task)
+            continue
+        if task.gang.id not in gangs:
+            order.append(task.gang.id)
+        gangs.setdefault(task.gang.id, []).append(task)
+    builder = DemandBuilder()
+    for item in order:
+        if isinstance(item, Task):
+            builder.add(shape_of(item), (item.id,))
+        else:
+            members = gangs[item]
+            ids = tuple(member.id for member in members)
+            builder.add(shape_of(members[0]), ids, gang_ids=(item,), fault=_gang_fault(item, members))
+    return builder.build()
+
+
+def shape_of(task: Task) -> Shape:
+    """What the task requires, without who it is."""
+    gang = task.gang and Gang(size=task.gang.size, placement=task.gang.placement, tasks_per_host=task.gang.tasks_per_host)
+    return Shape.model_construct(
+        device=task.device, resources=task.resources, constraints=task.constraints, preemptible=task.preemptible, gang=gang
+    )
+
+
+def _gang_fault(gang_id: str, members: Sequence[Task]) -> Fault | None:
+    first = members[0]
+    for other in members[1:]:
+        for field in ("device", "resources", "constraints", "preemptible", "gang"):
+            if getattr(first, field) != getattr(other, field):
+                detail = _difference(getattr(first, field), getattr(other, field))
+                message = f"tasks {first.id} and {other.id} of gang {gang_id} differ in {field}{detail}; make them equal"
+                return Fault(code=FaultCode.INCONSISTENT_GANG, message=message)
+    assert first.gang is not None
+    if len(members) > first.gang.size:
+        message = f"gang {gang_id} has {len(members)} tasks but gang.size is {first.gang.size}; correct gang.size"
+        return Fault(code=FaultCode.INCONSISTENT_GANG, message=message)
+    return None
+
+
+def _difference(left: object, right: object) -> str:
+    """Which part of a field differs, where it has parts."""
+    if isinstance(left, Value) and isinstance(right, Value):
+        for name, info in type(left).model_fields.items():
+            if getattr(left, name) != getattr(right, name):
+                return f".{info.alias or name} ({getattr(left, name)} and {getattr(right, name)})"
+    return f" ({left} and {right})" if isinstance(left, bool) or isinstance(right, bool) else ""

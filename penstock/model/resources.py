@@ -1,0 +1,48 @@
+"""What a host offers and a task needs, in integers: milli-cores, bytes, milli-GPUs, chips."""
+
+from functools import cached_property
+from typing import TypeAlias
+
+from pydantic import Field, model_validator
+
+from penstock.model.units import MILLI, Bytes, Count, Milli, format_bytes, format_milli
+from penstock.model.value import Value
+
+Vector: TypeAlias = tuple[int, int, int, int, int]
+"""(milli-cores, memory bytes, disk bytes, milli-GPUs, TPU chips): the form the core computes with."""
+
+DIMENSIONS = ("cpu", "memory", "disk", "gpu", "tpu")
+GPU, TPU = 3, 4
+"""Positions of the accelerators in a vector."""
+
+
+class Resources(Value):
+    """An amount of every resource; what is not named is none."""
+
+    cpu_milli: Milli = Field(default=0, alias="cpu")
+    memory_bytes: Bytes = Field(default=0, alias="memory")
+    disk_bytes: Bytes = Field(default=0, alias="disk")
+    gpu_milli: Milli = Field(default=0, alias="gpu")
+    tpu_chips: Count = Field(default=0, alias="tpu")
+
+    @model_validator(mode="after")
+    def _whole_gpus_above_one(self) -> "Resources":
+        if self.gpu_milli > MILLI and self.gpu_milli % MILLI:
+            raise ValueError(f"gpu: {format_milli(self.gpu_milli)} is neither a share of one GPU nor a whole number of GPUs")
+        return self
+
+    @cached_property
+    def vector(self) -> Vector:
+        """The amounts in the order of `DIMENSIONS`."""
+        return (self.cpu_milli, self.memory_bytes, self.disk_bytes, self.gpu_milli, self.tpu_chips)
+
+    def __str__(self) -> str:
+        named = [f"{name} {format_amount(i, self.vector[i])}" for i, name in enumerate(DIMENSIONS) if self.vector[i]]
+        return ", ".join(named) or "nothing"
+
+
+def format_amount(dimension: int, amount: int) -> str:
+    """One dimension of a vector, as people write it."""
+    if DIMENSIONS[dimension] in ("memory", "disk"):
+        return format_bytes(amount)
+    return format_milli(amount) if DIMENSIONS[dimension] in ("cpu", "gpu") else str(amount)

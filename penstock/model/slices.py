@@ -1,0 +1,131 @@
+"""What exists and what is known of it: slices, usage, group health, standing requests."""
+
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from penstock.model.resources import Resources
+from penstock.model.shape import Shape
+from penstock.model.units import Moment
+from penstock.model.value import Value
+
+
+class SliceState(StrEnum):
+    """Where a slice is in its life."""
+
+    REQUESTING = "REQUESTING"
+    BOOTING = "BOOTING"
+    INITIALIZING = "INITIALIZING"
+    READY = "READY"
+    DRAINING = "DRAINING"
+    DELETING = "DELETING"
+    FAILED = "FAILED"
+
+
+IN_FLIGHT = (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING)
+"""States of a slice that is on its way."""
+
+
+def _any_case(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+class Slice(Value):
+    """One ordered slice, in the ledger until the cloud confirms that it is gone.
+
+    Without `since` nothing is timed from the state: patience never ends, and a READY slice has no grace.
+    """
+
+    id: Annotated[str, Field(min_length=1)]
+    group: str
+    state: Annotated[SliceState, BeforeValidator(_any_case)]
+    since: Moment | None = None
+    queued: bool = False
+
+
+class HostState(StrEnum):
+    """What the controller says of a host."""
+
+    IDLE = "idle"
+    BUSY = "busy"
+    DEGRADED = "degraded"
+
+
+class HostUsage(Value):
+    """What runs on one host, as the controller reports it; `reserved` unset means all of a busy host."""
+
+    state: HostState | None = None
+    reserved: Resources | None = None
+    tasks: tuple[str, ...] = ()
+    gangs: tuple[str, ...] = ()
+    idle_since: Moment | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_state_alone_will_do(cls, data: Any) -> Any:
+        return {"state": data} if isinstance(data, str) else data
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs here."""
+        if self.state is not None:
+            return self.state is HostState.IDLE
+        return not self.tasks and not self.gangs and (self.reserved is None or not any(self.reserved.vector))
+
+
+SliceUsage = tuple[HostUsage, ...]
+"""One usage per host; a single one stands for a slice of any size when it only says idle, busy or degraded."""
+
+
+class Availability(StrEnum):
+    """Whether a group may be asked for more slices."""
+
+    AVAILABLE = "available"
+    AT_MAX = "at_max"
+    BACKOFF = "backoff"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    POOL_EXHAUSTED = "pool_exhausted"
+    RATE_LIMITED = "rate_limited"
+    DISABLED = "disabled"
+
+
+class Health(Value):
+    """Whether a group's cloud can be asked, until when not, and why."""
+
+    availability: Availability = Availability.AVAILABLE
+    until: Moment | None = None
+    reason: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_availability_alone_will_do(cls, data: Any) -> Any:
+        return {"availability": data} if isinstance(data, str) else data
+
+    @model_validator(mode="after")
+    def _only_what_a_cloud_can_say(self) -> "Health":
+        if self.availability in (Availability.AT_MAX, Availability.POOL_EXHAUSTED):
+            raise ValueError(f"{self.availability} follows from the configuration and the slices; it cannot be set as health")
+        return self
+
+
+class StandingItem(Shape):
+    """A shape of which a standing request wants room for `count`."""
+
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class StandingRequest(Value):
+    """A named owner's floor of capacity, busy or not, met whole or not at all."""
+
+    owner: Annotated[str, Field(min_length=1)]
+    wants: tuple[StandingItem, ...]
+    expires: Moment | None = None
+
+
+class Launched(NamedTuple):
+    """Slices ordered a moment ago: what `creates_per_minute` counts."""
+
+    group: str
+    slices: int
+    at: Moment

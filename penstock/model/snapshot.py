@@ -1,0 +1,22 @@
+"""The closed input of a decision."""
+
+from pydantic import Field
+
+from penstock.model.cluster import ClusterConfig
+from penstock.model.demand import Workload
+from penstock.model.slices import Health, Launched, Slice, SliceUsage, StandingRequest
+from penstock.model.units import Moment
+from penstock.model.value import Value
+
+
+class Snapshot(Value):
+    """Everything a decision may depend on. Slices are listed in the order in which they were ordered."""
+
+    config: ClusterConfig
+    now: Moment
+    workload: Workload = Workload()
+    slices: tuple[Slice, ...] = ()
+    usage: dict[str, SliceUsage] = Field(default_factory=dict)
+    health: dict[str, Health] = Field(default_factory=dict)
+    standing: tuple[StandingRequest, ...] = ()
+    launched: tuple[Launched, ...] = ()

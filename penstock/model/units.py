@@ -1,0 +1,133 @@
+"""How people write sizes, durations and shares, and the integers they are held as."""
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+MILLI = 1000
+"""Milli-units in one core or one GPU."""
+
+_BYTE_UNITS = {"": 1, "B": 1} | {
+    f"{prefix}{suffix}": base**power
+    for suffix, base in (("", 1000), ("B", 1000), ("i", 1024), ("iB", 1024))
+    for power, prefix in enumerate("KMGTP", start=1)
+}
+_DURATION_UNITS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600), "d": Decimal(86400)}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def _number(value: object, example: str) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise ValueError(f"{value!r} is not a number; write it like {example}")
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is not a number; write it like {example}") from None
+    if not number.is_finite() or number < 0:
+        raise ValueError(f"{value!r} must be a finite number, 0 or more; write it like {example}")
+    return number
+
+
+def parse_bytes(value: object) -> int:
+    """Bytes from `192GiB`, `1.5TB` or a plain number of bytes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[2] not in _BYTE_UNITS:
+        raise ValueError(f"{value!r} is not a size; write it like 192GiB or 100GB, or as a number of bytes")
+    size = Decimal(match[1]) * _BYTE_UNITS[match[2]]
+    if size != int(size):
+        raise ValueError(f"{value!r} is not a whole number of bytes; write it like 192GiB")
+    return int(size)
+
+
+def parse_milli(value: object) -> int:
+    """Thousandths from a number of cores or GPUs such as `0.5`."""
+    milli = _number(value, "0.5 or 4") * MILLI
+    if milli != int(milli):
+        raise ValueError(f"{value!r} is finer than a thousandth; write at most three decimals, like 0.125")
+    return int(milli)
+
+
+def parse_count(value: object) -> int:
+    """A whole number, 0 or more."""
+    number = _number(value, "4")
+    if number != int(number):
+        raise ValueError(f"{value!r} is not a whole number; write it like 4")
+    return int(number)
+
+
+def parse_seconds(value: object) -> float:
+    """Seconds from `90s`, `10m`, `1h30m`, or a plain number of seconds."""
+    if isinstance(value, str) and value and _DURATION.sub("", value.replace(" ", "")) == "":
+        parts = _DURATION.findall(value.replace(" ", ""))
+        return float(sum(Decimal(number) * _DURATION_UNITS[unit] for number, unit in parts))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(_number(value, "10m"))
+    raise ValueError(f"{value!r} is not a duration; write it like 90s, 10m or 1h30m")
+
+
+def format_bytes(size: int) -> str:
+    """The shortest exact spelling: 206158430208 is 192GiB."""
+    for power, prefix in reversed(list(enumerate("KMGTP", start=1))):
+        if size and size % 1024**power == 0:
+            return f"{size // 1024**power}{prefix}iB"
+    for power, prefix in reversed(list(enumerate("KMGTP", start=1))):
+        if size >= 1024**power:
+            return f"{size / 1024**power:.1f}{prefix}iB"
+    return f"{size}B"
+
+
+def format_milli(milli: int) -> str:
+    """Cores or GPUs as people write them: 500 is 0.5."""
+    return f"{milli / MILLI:g}"
+
+
+def format_seconds(seconds: float) -> str:
+    """The two largest units: 5400 is 1h30m."""
+    left, parts = round(seconds), []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        if left >= size:
+            parts.append(f"{left // size}{unit}")
+            left %= size
+    return "".join(parts[:2]) or "0s"
+
+
+def _milli_to_number(milli: int) -> int | float:
+    return milli // MILLI if milli % MILLI == 0 else milli / MILLI
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
+
+
+def _require_zone(value: object) -> object:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return value
+
+
+Bytes = Annotated[
+    int,
+    BeforeValidator(parse_bytes),
+    Field(ge=0),
+    WithJsonSchema({"type": ["integer", "string"], "examples": ["192GiB"], "description": "bytes, or a size"}),
+]
+Milli = Annotated[
+    int,
+    BeforeValidator(parse_milli),
+    PlainSerializer(_milli_to_number, return_type=float),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0, "examples": [0.5], "description": "at most three decimals"}),
+]
+Count = Annotated[int, BeforeValidator(parse_count), WithJsonSchema({"type": "integer", "minimum": 0})]
+Seconds = Annotated[
+    float,
+    BeforeValidator(parse_seconds),
+    WithJsonSchema({"type": ["number", "string"], "examples": ["10m"], "description": "seconds, or a duration"}),
+]
+Moment = Annotated[datetime, BeforeValidator(_require_zone), AfterValidator(_in_utc)]
+"""An aware moment in UTC; a moment written without a zone is UTC."""
