@@ -1,10 +1,13 @@
 """A cluster as configured: its groups, pools, limits, and the numbers they default to."""
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from penstock.model.constraints import Scalar
 from penstock.model.resources import GPU, TPU, Resources
@@ -21,6 +24,9 @@ DEFAULT_READY_GRACE_SECONDS = 120.0
 """How long a new READY slice counts as free before the controller first reports on it: several report intervals."""
 DEFAULT_EVALUATION_SECONDS = 5.0
 """At most one evaluation in this time, after the first: demand comes in bursts, and one answer serves the burst."""
+
+DISAGREEMENT = "disagreement"
+"""The type of the error that parts of a configuration contradict each other."""
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -180,47 +186,64 @@ class ClusterConfig(Value):
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
-        problems = disagreements(self)
+        problems = disagreements(
+            groups=dict(enumerate(self.groups)),
+            pools=dict(enumerate(self.pools)),
+            placement=self.placement,
+            max_slices=self.max_slices,
+        )
         if problems:
-            raise ValueError("; ".join(f"{'.'.join(map(str, where))}: {what}" for where, what in problems))
+            told = "; ".join(f"{'.'.join(map(str, where))}: {what}" for where, what in problems)
+            raise PydanticCustomError(DISAGREEMENT, "{told}", {"told": told})
         return self
 
     def group(self, name: str) -> ScaleGroup | None:
         """The group of that name, if it is still configured."""
-        return self._by_name.get(name)
-
-    @cached_property
-    def _by_name(self) -> dict[str, ScaleGroup]:
-        return {group.name: group for group in self.groups}
+        return next((group for group in self.groups if group.name == name), None)
 
     def patience_of(self, group: ScaleGroup) -> float:
         """How long a REQUESTING slice of the group holds demand."""
         return self.patience_seconds if group.patience_seconds is None else group.patience_seconds
 
 
-def disagreements(config: ClusterConfig) -> list[tuple[tuple[str | int, ...], str]]:
-    """What no single part of a configuration can see: where it is, and what to do about it."""
-    found: list[tuple[tuple[str | int, ...], str]] = []
-    for kind, names in (("pools", [p.name for p in config.pools]), ("groups", [g.name for g in config.groups])):
-        found += [
-            ((kind, i, "name"), f"{name!r} is taken; names are unique") for i, name in enumerate(names) if name in names[:i]
-        ]
-    pools = {pool.name for pool in config.pools}
-    for i, group in enumerate(config.groups):
-        if group.pool is not None and group.pool not in pools:
-            found.append(
-                (("groups", i, "pool"), f"no pool is called {group.pool!r}; pools: {', '.join(sorted(pools)) or 'none'}")
-            )
-        if group.pool is not None and not group.chips_per_slice:
-            found.append((("groups", i, "pool"), f"group {group.name} has no chips to charge to pool {group.pool}; remove pool"))
-        if config.placement is Placement.COST and group.price_per_hour is None:
-            found.append((("groups", i, "price_per_hour"), f"placement cost needs the price of group {group.name}"))
-    for i, pool in enumerate(config.pools):
+Where = tuple[str | int, ...]
+"""A path into a configuration: groups, 2, max_slices."""
+
+
+def disagreements(
+    *,
+    groups: Mapping[int, ScaleGroup],
+    pools: Mapping[int, Pool],
+    placement: Placement = Placement.PRIORITY,
+    max_slices: int | None = None,
+) -> list[tuple[Where, str]]:
+    """What no single part of a configuration can see: where it is, and what to do about it. Parts go by position."""
+    found: list[tuple[Where, str]] = []
+    for kind, parts in (("pools", pools), ("groups", groups)):
+        names = {i: part.name for i, part in parts.items()}
+        taken = [i for i, name in names.items() if any(names[j] == name for j in names if j < i)]
+        found += [((kind, i, "name"), f"{names[i]!r} is taken; give it a name of its own") for i in taken]
+    for i, group in groups.items():
+        found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, placement)
+    for i, pool in pools.items():
         if pool.system > pool.chips:
-            found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips"))
-    floor = sum(group.min_slices for group in config.groups)
-    if config.max_slices is not None and floor > config.max_slices:
-        found.append((("max_slices",), f"{config.max_slices} is less than the {floor} slices that min_slices add up to"))
+            found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips; lower it"))
+    floor = sum(group.min_slices for group in groups.values())
+    if max_slices is not None and floor > max_slices:
+        found.append((("max_slices",), f"{max_slices} is less than the {floor} slices that min_slices add up to; raise it"))
+    return found
+
+
+def _group_disagreements(i: int, group: ScaleGroup, pools: AbstractSet[str], placement: Placement) -> list[tuple[Where, str]]:
+    found: list[tuple[Where, str]] = []
+    if group.pool is not None:
+        if group.pool not in pools:
+            known = ", ".join(sorted(pools)) or "none"
+            found.append((("groups", i, "pool"), f"no pool is called {group.pool!r}; pools: {known}"))
+        if not group.chips_per_slice:
+            found.append((("groups", i, "pool"), f"group {group.name} has no chips to charge to pool {group.pool}; remove pool"))
+    if placement is Placement.COST and group.price_per_hour is None:
+        found.append((("groups", i, "price_per_hour"), f"placement cost needs the price of group {group.name}; add it"))
     return found
 
 

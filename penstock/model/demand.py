@@ -1,6 +1,8 @@
 """Demand: tasks grouped into entries, and entries of one shape into runs."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, NamedTuple
@@ -103,7 +105,54 @@ class Demand(Value):
 
     def find(self, task_id: str) -> Entry | None:
         """The entry that a task belongs to."""
-        return next((entry for entry in self.entries() if task_id in entry.task_ids), None)
+        if task_id not in self.task_ids:
+            return None
+        return next(entry for entry in self.entries() if task_id in entry.task_ids)
+
+    @property
+    def duplicate(self) -> str | None:
+        """A task id that stands here twice, if one does."""
+        if len(set(self.task_ids)) == len(self.task_ids):
+            return None
+        return next(task_id for task_id, times in Counter(self.task_ids).items() if times > 1)
+
+    def without(self, gone: AbstractSet[str]) -> "Demand":
+        """The same demand without some tasks; a gang that keeps a task stays, with fewer pending."""
+        if gone.isdisjoint(self.task_ids):
+            return self
+        builder = DemandBuilder()
+        task = gang = 0
+        for run in self.workload.runs:
+            shape = self.workload.shapes[run.shape]
+            ids = self.task_ids[task : task + run.entries * run.pending]
+            gangs = self.gang_ids[gang : gang + run.entries] if shape.gang else ()
+            task, gang = task + len(ids), gang + len(gangs)
+            if gone.isdisjoint(ids):
+                builder.add(shape, ids, entries=run.entries, gang_ids=gangs, apart=run.apart, fault=run.fault)
+            elif not shape.gang and (kept := [task_id for task_id in ids if task_id not in gone]):
+                builder.add(shape, kept, entries=len(kept), fault=run.fault)
+            for i, gang_id in enumerate(gangs if not gone.isdisjoint(ids) else ()):
+                members = [task_id for task_id in ids[i * run.pending : (i + 1) * run.pending] if task_id not in gone]
+                if members:
+                    builder.add(shape, members, gang_ids=(gang_id,), apart=run.apart, fault=run.fault)
+        return builder.build()
+
+    @staticmethod
+    def joined(demands: Iterable["Demand"]) -> "Demand":
+        """Several demands as one, in order."""
+        parts = list(demands)
+        if len(parts) == 1:
+            return parts[0]
+        builder = DemandBuilder()
+        for demand in parts:
+            task = gang = 0
+            for run in demand.workload.runs:
+                shape, tasks = demand.workload.shapes[run.shape], run.entries * run.pending
+                gangs = demand.gang_ids[gang : gang + run.entries] if shape.gang else ()
+                ids = demand.task_ids[task : task + tasks]
+                builder.add(shape, ids, entries=run.entries, gang_ids=gangs, apart=run.apart, fault=run.fault)
+                task, gang = task + tasks, gang + len(gangs)
+        return builder.build()
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -153,15 +202,24 @@ class DemandBuilder:
         )
 
 
-def build_demand(tasks: Iterable[Task]) -> Demand:
+class Batch(NamedTuple):
+    """Equal entries given at once: one shape, and the ids of all their tasks."""
+
+    shape: Shape
+    task_ids: Sequence[str]
+    entries: int
+    gang_ids: Sequence[str] = ()
+
+
+def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
     """Tasks as entries: one per task, or one per gang at the place of its first task.
 
     Tasks of one gang that disagree become one entry with a fault that names the field and two of the tasks.
     """
     gangs: dict[str, list[Task]] = {}
-    order: list[Task | str] = []
+    order: list[Task | Batch | str] = []
     for task in tasks:
-        if task.gang is None:
+        if isinstance(task, Batch) or task.gang is None:
             order.append(task)
             continue
         if task.gang.id not in gangs:
@@ -169,7 +227,9 @@ def build_demand(tasks: Iterable[Task]) -> Demand:
         gangs.setdefault(task.gang.id, []).append(task)
     builder = DemandBuilder()
     for item in order:
-        if isinstance(item, Task):
+        if isinstance(item, Batch):
+            builder.add(item.shape, item.task_ids, entries=item.entries, gang_ids=item.gang_ids)
+        elif isinstance(item, Task):
             builder.add(shape_of(item), (item.id,))
         else:
             members = gangs[item]

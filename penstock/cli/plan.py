@@ -1,0 +1,84 @@
+"""`penstock plan`: one decision on files, like a dry run."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from penstock.cli.main import EXIT_BAD_INPUT, EXIT_UNMET
+from penstock.cli.render import print_decision, print_explanation
+from penstock.config.cluster import load_cluster
+from penstock.config.demand import load_demand
+from penstock.config.problems import BadInput, Problem
+from penstock.config.slices import SlicesFile, load_slices
+from penstock.core.apply import replay
+from penstock.core.decide import decide
+from penstock.core.events import ConfigApplied, DemandSnapshot
+from penstock.core.explain import Status, explain
+from penstock.core.remedy import remedies_for
+from penstock.core.state import AutoscalerState
+from penstock.core.summary import summarize
+from penstock.core.view import view_of
+from penstock.model.cluster import Placement
+
+
+def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> int:
+    """Decide on the files and print the outcome; returns the exit status."""
+    try:
+        state = load_state(cluster, demand, slices, placement)
+    except BadInput as bad:
+        _tell(bad.problems, "error")
+        return EXIT_BAD_INPUT
+    if task is not None:
+        return _explain_task(state, task, as_json=as_json)
+    view = view_of(state)
+    decision = decide(view.snapshot)
+    summary = summarize(decision, view.demand, remedies_for(view.snapshot, decision))
+    if as_json:
+        click.echo(summary.model_dump_json(indent=2))
+    else:
+        print_decision(summary)
+    return EXIT_UNMET if summary.unmet else 0
+
+
+def load_state(cluster: Path, demand: Path, slices: Path | None, placement: str | None) -> AutoscalerState:
+    """The state the files describe; mistakes in all of them are told at once."""
+    problems: list[Problem] = []
+    config = tasks = None
+    try:
+        config, warnings = load_cluster(cluster, placement=Placement(placement) if placement else None)
+        _tell(warnings, "warning")
+    except BadInput as bad:
+        problems += bad.problems
+    try:
+        tasks = load_demand(demand)
+    except BadInput as bad:
+        problems += bad.problems
+    if config is None or tasks is None:
+        raise BadInput(problems)
+    seen, warnings = load_slices(slices, config) if slices else (SlicesFile(), ())
+    _tell(warnings, "warning")
+    now = seen.now or datetime.now(UTC)
+    start = AutoscalerState(
+        slices=seen.all_slices(),
+        usage=seen.usage(),
+        health=seen.health,
+        standing={request.owner: request for request in seen.standing},
+        launched=seen.launched,
+    )
+    reported = DemandSnapshot(at=now, epoch=0, revision=0, demand=tasks)
+    return replay([ConfigApplied(at=now, config=config), reported], start)
+
+
+def _explain_task(state: AutoscalerState, task: str, *, as_json: bool) -> int:
+    explanation = explain(state, task)
+    if as_json:
+        click.echo(explanation.model_dump_json(indent=2))
+    else:
+        print_explanation(explanation)
+    return {Status.UNKNOWN: EXIT_BAD_INPUT, Status.UNMET: EXIT_UNMET}.get(explanation.status, 0)
+
+
+def _tell(problems: tuple[Problem, ...], kind: str) -> None:
+    for problem in problems:
+        click.echo(f"{kind}: {problem}", err=True)

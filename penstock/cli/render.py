@@ -1,0 +1,107 @@
+"""Decisions and explanations as tables and paragraphs for a terminal."""
+
+from datetime import datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.core.explain import Explanation, Status
+from penstock.core.summary import DecisionSummary, UnmetSummary
+from penstock.model.decision import GroupDecision, Outcome, Tier
+
+NARROWEST = 100
+"""Columns assumed where the output is no terminal, so that tables in files and pipes stay readable."""
+
+_OUTCOME_STYLE = {Outcome.SELECTED: "green", Outcome.KEPT: "cyan", Outcome.BLOCKED: "red", Outcome.IDLE: "dim"}
+_STATUS_STYLE = {Status.UNMET: "red", Status.UNKNOWN: "red", Status.WAITING: "yellow"}
+
+
+def print_decision(summary: DecisionSummary) -> None:
+    """Print the groups, then what is unmet, then what it costs."""
+    console = _console()
+    console.print(_groups_table(summary))
+    if summary.pools:
+        console.print(_pools_table(summary))
+    for outcome in summary.standing:
+        met = "[green]met[/]" if outcome.met else f"[red]unmet[/] ({outcome.code}): {escape(outcome.message)}"
+        console.print(f"Standing request of {escape(outcome.owner)}: {met}")
+    if summary.unmet:
+        console.print(_unmet_table(summary.unmet))
+    console.print(_closing(summary))
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """Print the paragraph."""
+    _console().print(escape(explanation.text), style=_STATUS_STYLE.get(explanation.status, ""), soft_wrap=True)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=max(console.width, NARROWEST))
+
+
+def _groups_table(summary: DecisionSummary) -> Table:
+    table = Table(title=f"Groups, placement {summary.placement}", title_justify="left", title_style="bold")
+    table.add_column("group", overflow="fold")
+    for name in ("have", "in flight", "launch", "deferred"):
+        table.add_column(name, justify="right")
+    table.add_column("outcome")
+    table.add_column("why", overflow="fold")
+    for group in summary.groups.values():
+        style = _OUTCOME_STYLE[group.outcome]
+        launch = f"[bold green]+{group.launch}[/]" if group.launch else "0"
+        deferred = f"[yellow]{group.deferred}[/]" if group.deferred else "0"
+        arriving = str(group.in_flight) + (f" (+{group.queued} queued)" if group.queued else "")
+        outcome = f"[{style}]{group.outcome}[/]"
+        table.add_row(escape(group.name), str(group.have), arriving, launch, deferred, outcome, escape(_why(summary, group)))
+    return table
+
+
+def _why(summary: DecisionSummary, group: GroupDecision) -> str:
+    told = [group.why]
+    if group.name in summary.deferred:
+        told.append(f"deferred: {summary.deferred[group.name].message}")
+    return "; ".join(told)
+
+
+def _pools_table(summary: DecisionSummary) -> Table:
+    table = Table(title="Pools, in chips", title_justify="left", title_style="bold")
+    table.add_column("pool")
+    for name in ("chips", "system", "charged", "launching", "denied"):
+        table.add_column(name, justify="right")
+    for pool in summary.pools.values():
+        row = (pool.chips, pool.system, pool.charged, pool.launching, pool.pressure.capacity)
+        table.add_row(escape(pool.name), *map(str, row))
+    return table
+
+
+def _unmet_table(unmet: tuple[UnmetSummary, ...]) -> Table:
+    table = Table(title="Unmet demand", title_justify="left", title_style="bold red")
+    table.add_column("tasks", overflow="fold")
+    table.add_column("reason", overflow="fold")
+    table.add_column("remedy", overflow="fold")
+    for item in sorted(unmet, key=lambda item: -item.count):
+        table.add_row(escape(_tasks(item)), f"[red]{item.code}[/]: {escape(item.message)}", escape(item.remedy_text or "–"))
+    return table
+
+
+def _tasks(item: UnmetSummary) -> str:
+    first = item.task_ids[0]
+    return first if item.tasks == 1 else f"{first} … ({item.tasks} tasks)"
+
+
+def _closing(summary: DecisionSummary) -> str:
+    placed = sum(sum(tiers.values()) for tiers in summary.placed.values())
+    by_tier = {tier: sum(tiers.get(tier, 0) for tiers in summary.placed.values()) for tier in Tier}
+    told = ", ".join(f"{count} {tier.replace('_', ' ')}" for tier, count in by_tier.items() if count)
+    lines = [f"Placed {placed} entries{f' ({told})' if told else ''}, {sum(item.count for item in summary.unmet)} unmet."]
+    before, after = summary.cost_per_hour.before, summary.cost_per_hour.after
+    lines.append(f"Cost per hour: {before:,.2f} now, {after:,.2f} with what is launched and requested.")
+    if summary.next_change_at is not None:
+        lines.append(f"Would change by itself at {_moment(summary.next_change_at)}.")
+    return "\n".join(lines)
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"

@@ -1,0 +1,49 @@
+"""`penstock schema`: the JSON Schema of every file and message."""
+
+import json
+from typing import Any
+
+import click
+from pydantic import TypeAdapter
+
+from penstock.config.demand import DemandFile
+from penstock.config.slices import SlicesFile
+from penstock.core.events import AnyEvent
+from penstock.core.explain import Explanation
+from penstock.core.state import AutoscalerState
+from penstock.core.summary import DecisionSummary
+from penstock.model.cluster import ClusterConfig
+from penstock.model.decision import Decision
+from penstock.model.demand import Demand, Task
+from penstock.model.snapshot import Snapshot
+
+_SCHEMAS: dict[str, tuple[Any, str]] = {
+    "cluster": (ClusterConfig, "validation"),
+    "demand-file": (DemandFile, "validation"),
+    "slices-file": (SlicesFile, "validation"),
+    "task": (Task, "validation"),
+    "demand": (Demand, "validation"),
+    "event": (AnyEvent, "validation"),
+    "snapshot": (Snapshot, "validation"),
+    "state": (AutoscalerState, "validation"),
+    "decision": (Decision, "serialization"),
+    "decision-summary": (DecisionSummary, "serialization"),
+    "explanation": (Explanation, "serialization"),
+}
+"""What may be written is described as it is read; what Penstock writes, as it is written."""
+
+
+def run_schema(name: str | None) -> int:
+    """Print one schema, or all of them by name."""
+    if name is not None and name not in _SCHEMAS:
+        click.echo(f"penstock schema: no schema is called {name!r}; schemas: {', '.join(_SCHEMAS)}", err=True)
+        return 2
+    schemas = {key: _schema(key) for key in ([name] if name else _SCHEMAS)}
+    click.echo(json.dumps(schemas[name] if name else schemas, indent=2))
+    return 0
+
+
+def _schema(name: str) -> dict[str, Any]:
+    value, mode = _SCHEMAS[name]
+    described = TypeAdapter(value).json_schema(mode="validation" if mode == "validation" else "serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}

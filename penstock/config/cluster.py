@@ -1,0 +1,86 @@
+"""Reading cluster.yaml."""
+
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from penstock.config.documents import Document, read_document
+from penstock.config.problems import BadInput, Problem, line_of, path_text, problems_of
+from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, Where, disagreements
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class LoadedCluster(NamedTuple):
+    """A configuration, and what looks wrong with it but may be meant."""
+
+    config: ClusterConfig
+    warnings: tuple[Problem, ...]
+
+
+def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedCluster:
+    """Read a configuration, with its placement overridden if one is given; raises `BadInput` with every mistake."""
+    document = read_document(path)
+    data = document.data
+    if not isinstance(data, dict):
+        raise BadInput([Problem(document.file, 1, "", "must be a mapping that begins with cluster: NAME")])
+    if placement is not None:
+        data = data | {"placement": placement}
+    config: ClusterConfig | None = None
+    problems: list[Problem] = []
+    try:
+        config = ClusterConfig.model_validate(data)
+    except ValidationError as error:
+        problems = problems_of(error, ClusterConfig, document.file, document.lines)
+        problems += _disagreements(document, data)
+    contradictions = _contradictions(document, data)
+    problems += [problem for problem, binding in contradictions if binding]
+    if config is None or problems:
+        raise BadInput(sorted(problems, key=lambda problem: problem.line or 0))
+    return LoadedCluster(config, tuple(problem for problem, binding in contradictions if not binding))
+
+
+def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:
+    """Contradictions between the parts that are valid by themselves."""
+    wanted, most = data.get("placement"), data.get("max_slices")
+    found = disagreements(
+        groups=_valid(ScaleGroup, data.get("groups")),
+        pools=_valid(Pool, data.get("pools")),
+        placement=Placement(wanted) if wanted in list(Placement) else Placement.PRIORITY,
+        max_slices=most if isinstance(most, int) else None,
+    )
+    return [_problem(document, where, message) for where, message in found]
+
+
+def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Problem, bool]]:
+    """Groups that contradict the table of TPU variants; it binds only providers that buy those variants from Google."""
+    found = []
+    for i, group in _valid(ScaleGroup, data.get("groups")).items():
+        known = group.known_variant
+        if known is None:
+            continue
+        binding = group.provider.kind.startswith("gcp-")
+        variant = group.device.variant
+        if group.hosts_per_slice != known.hosts:
+            message = f"{group.hosts_per_slice} contradicts {variant}, which has {known.hosts} hosts; leave it out to derive it"
+            found.append((_problem(document, ("groups", i, "hosts_per_slice"), message), binding))
+        if group.host.tpu_chips != known.chips_per_host:
+            message = f"{group.host.tpu_chips} contradicts {variant}, whose hosts have {known.chips_per_host} chips; leave it out"
+            found.append((_problem(document, ("groups", i, "host", "tpu"), message), binding))
+    return found
+
+
+def _valid(model: type[T], items: Any) -> dict[int, T]:
+    """The items that are valid by themselves, by position."""
+    found: dict[int, T] = {}
+    for i, item in enumerate(items if isinstance(items, list) else []):
+        try:
+            found[i] = model.model_validate(item)
+        except ValidationError:
+            continue
+    return found
+
+
+def _problem(document: Document, where: Where, message: str) -> Problem:
+    return Problem(document.file, line_of(where, document.lines), path_text(where), message)

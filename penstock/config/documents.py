@@ -1,0 +1,70 @@
+"""YAML and JSON documents with the line of every part."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from penstock.config.problems import BadInput, Problem, path_text
+from penstock.model.cluster import Where
+
+
+class Document(NamedTuple):
+    """A file's data, and the line on which each part of it stands."""
+
+    file: str
+    data: Any
+    lines: dict[Where, int]
+
+
+def read_document(path: Path) -> Document:
+    """Read a YAML or JSON file; a file that cannot be read or parsed is bad input."""
+    file = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadInput([Problem(file, None, "", "there is no such file")]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput([Problem(file, None, "", f"cannot be read: {error}")]) from None
+    return _read_json(file, text) if path.suffix == ".json" else _read_yaml(file, text)
+
+
+def _read_json(file: str, text: str) -> Document:
+    try:
+        return Document(file, json.loads(text), {})
+    except json.JSONDecodeError as error:
+        raise BadInput([Problem(file, error.lineno, "", f"is not JSON: {error.msg}")]) from None
+
+
+def _read_yaml(file: str, text: str) -> Document:
+    lines: dict[Where, int] = {}
+    repeated: list[Problem] = []
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None:
+            _note_lines(root, (), file, lines, repeated)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "cannot be parsed"
+        raise BadInput([Problem(file, mark.line + 1 if mark else None, "", f"is not YAML: {problem}")]) from None
+    if repeated:
+        raise BadInput(repeated)
+    return Document(file, {} if data is None else data, lines)
+
+
+def _note_lines(node: yaml.Node, where: Where, file: str, lines: dict[Where, int], repeated: list[Problem]) -> None:
+    lines[where] = node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            _note_lines(item, (*where, i), file, lines, repeated)
+    elif isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            path = (*where, str(key.value))
+            if key.value in seen:
+                repeated.append(Problem(file, key.start_mark.line + 1, path_text(path), "stands here twice; remove one"))
+            seen.add(key.value)
+            _note_lines(value, path, file, lines, repeated)
+            lines[path] = key.start_mark.line + 1

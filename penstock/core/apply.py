@@ -1,0 +1,126 @@
+"""`apply`: a state and an event give the next state. Whoever has the events has the state."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.core.events import (
+    AnyEvent,
+    CapacityReleased,
+    CapacityRequested,
+    ConfigApplied,
+    DemandDelta,
+    DemandSnapshot,
+    HealthChanged,
+    SliceGone,
+    SliceMoved,
+    SlicesOrdered,
+    TimePassed,
+    UsageReported,
+)
+from penstock.core.limits import MINUTE
+from penstock.core.revisions import apply_delta, apply_snapshot
+from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.model.slices import Availability, Launched, Slice
+
+
+def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
+    """The state after the event. Never fails: what does not fit is recorded as such."""
+    changes = _APPLY[type(event)](state, event)
+    now = max(state.now, event.at)
+    launched = changes.pop("launched", state.launched)
+    recent = tuple(item for item in launched if item.at + MINUTE > now)
+    expired = [owner for owner, request in state.standing.items() if request.expires and request.expires <= now]
+    if expired:
+        standing = changes.get("standing", state.standing)
+        changes["standing"] = {owner: request for owner, request in standing.items() if owner not in expired}
+    return state.model_copy(update={"now": now, "launched": recent, **changes})
+
+
+def replay(events: Iterable[AnyEvent], state: AutoscalerState | None = None) -> AutoscalerState:
+    """The state after all events."""
+    current = AutoscalerState() if state is None else state
+    for event in events:
+        current = apply(current, event)
+    return current
+
+
+Changes = dict[str, Any]
+
+
+def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
+    """A group whose configuration changed may have been mended: what disabled it no longer stands."""
+    before = {group.name: group for group in state.config.groups} if state.config else {}
+    changed = {group.name for group in event.config.groups if before.get(group.name) not in (None, group)}
+    mended = {n for n, health in state.health.items() if n in changed and health.availability is Availability.DISABLED}
+    health = {name: health for name, health in state.health.items() if name not in mended}
+    return {"config": event.config, "config_revision": state.config_revision + 1, "health": health}
+
+
+def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:
+    source = state.demand.get(event.source, SourceDemand())
+    return {"demand": {**state.demand, event.source: apply_snapshot(source, event)}}
+
+
+def _demand_delta(state: AutoscalerState, event: DemandDelta) -> Changes:
+    source = state.demand.get(event.source, SourceDemand())
+    return {"demand": {**state.demand, event.source: apply_delta(source, event)}}
+
+
+def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
+    """Usage of slices nobody knows is dropped: it would otherwise stay for ever."""
+    known = {piece.id for piece in state.slices}
+    return {"usage": {**state.usage, **{name: usage for name, usage in event.usage.items() if name in known}}}
+
+
+def _slices_ordered(state: AutoscalerState, event: SlicesOrdered) -> Changes:
+    known = {piece.id for piece in state.slices}
+    fresh = [piece for piece in event.slices if piece.id not in known]
+    groups = dict.fromkeys(piece.group for piece in fresh)
+    ordered = tuple(Launched(name, sum(piece.group == name for piece in fresh), event.at) for name in groups)
+    return {"slices": (*state.slices, *fresh), "launched": (*state.launched, *ordered)}
+
+
+def _slice_moved(state: AutoscalerState, event: SliceMoved) -> Changes:
+    """A slice that is in the same state still is since when it was; only `queued` may differ."""
+
+    def moved(piece: Slice) -> Slice:
+        since = piece.since if piece.state is event.state else event.at
+        return piece.model_copy(update={"state": event.state, "queued": event.queued, "since": since})
+
+    return {"slices": tuple(moved(piece) if piece.id == event.slice_id else piece for piece in state.slices)}
+
+
+def _slice_gone(state: AutoscalerState, event: SliceGone) -> Changes:
+    return {
+        "slices": tuple(piece for piece in state.slices if piece.id != event.slice_id),
+        "usage": {name: usage for name, usage in state.usage.items() if name != event.slice_id},
+    }
+
+
+def _health_changed(state: AutoscalerState, event: HealthChanged) -> Changes:
+    others = {name: health for name, health in state.health.items() if name != event.group}
+    blocked = event.health.availability is not Availability.AVAILABLE
+    return {"health": others | {event.group: event.health} if blocked else others}
+
+
+def _capacity_requested(state: AutoscalerState, event: CapacityRequested) -> Changes:
+    return {"standing": {**state.standing, event.request.owner: event.request}}
+
+
+def _capacity_released(state: AutoscalerState, event: CapacityReleased) -> Changes:
+    return {"standing": {owner: request for owner, request in state.standing.items() if owner != event.owner}}
+
+
+_APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
+    ConfigApplied: _config_applied,
+    DemandSnapshot: _demand_snapshot,
+    DemandDelta: _demand_delta,
+    UsageReported: _usage_reported,
+    SlicesOrdered: _slices_ordered,
+    SliceMoved: _slice_moved,
+    SliceGone: _slice_gone,
+    HealthChanged: _health_changed,
+    CapacityRequested: _capacity_requested,
+    CapacityReleased: _capacity_released,
+    TimePassed: lambda _state, _event: {},
+}
