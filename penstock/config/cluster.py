@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, line_of, path_text, problems_of
-from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, Where, disagreements
+from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, Where, disagreements, repeated_names
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -44,7 +44,8 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
 def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:
     """Contradictions between the parts that are valid by themselves."""
     wanted, most = data.get("placement"), data.get("max_slices")
-    found = disagreements(
+    found = [repeated for kind in ("pools", "groups") for repeated in repeated_names(kind, _names(data.get(kind)))]
+    found += disagreements(
         groups=_valid(ScaleGroup, data.get("groups")),
         pools=_valid(Pool, data.get("pools")),
         placement=Placement(wanted) if wanted in list(Placement) else Placement.PRIORITY,
@@ -80,6 +81,11 @@ def _valid(model: type[T], items: Any) -> dict[int, T]:
         except ValidationError:
             continue
     return found
+
+
+def _names(items: Any) -> list[object]:
+    """The names of items, whatever else is wrong with them."""
+    return [item.get("name") if isinstance(item, dict) else None for item in (items if isinstance(items, list) else [])]
 
 
 def _problem(document: Document, where: Where, message: str) -> Problem:

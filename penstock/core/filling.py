@@ -12,7 +12,7 @@ from penstock.core.priority import HostsByRef, apart_hosts
 from penstock.core.strategies import Strategy, Trial
 from penstock.core.wants import Want
 from penstock.model.decision import Cause, Tier
-from penstock.model.demand import Run
+from penstock.model.runs import Run
 
 Queue = list[tuple[int, int, int]]
 """Entries of one shape that are still to be placed: run, first, count, in order of arrival."""

@@ -7,7 +7,7 @@ from penstock.core.gangs import place_gangs
 from penstock.core.plan import Plan
 from penstock.core.singles import place_singles
 from penstock.core.wants import Want, Wants
-from penstock.model.demand import HostRef, Run
+from penstock.model.runs import HostRef, Run
 
 HostsByRef = Mapping[tuple[str, int], HostRoom]
 

@@ -11,7 +11,7 @@ from penstock.core.reasons import Reasons
 from penstock.core.resources import smallest
 from penstock.core.wants import Wants
 from penstock.model.decision import Cause, StandingOutcome
-from penstock.model.demand import Run
+from penstock.model.runs import Run
 from penstock.model.shape import Shape
 from penstock.model.slices import StandingRequest
 

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
-from penstock.model.packed import Packed
-from penstock.model.slices import Health, Launched, Slice, SliceUsage, StandingRequest
+from penstock.model.ledger import Ledger, UsageTable
+from penstock.model.slices import Health, Launched, StandingRequest
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
@@ -40,8 +40,8 @@ class AutoscalerState(Value):
     now: Moment = BEFORE_TIME
     config: ClusterConfig | None = None
     config_revision: int = 0
-    slices: Packed[tuple[Slice, ...]] = ()
-    usage: Packed[dict[str, SliceUsage]] = Field(default_factory=dict)
+    slices: Ledger = ()
+    usage: UsageTable = Field(default_factory=dict)
     demand: dict[str, SourceDemand] = Field(default_factory=dict)
     health: dict[str, Health] = Field(default_factory=dict)
     standing: dict[str, StandingRequest] = Field(default_factory=dict)

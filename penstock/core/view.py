@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from penstock.core.state import AutoscalerState
-from penstock.model.demand import Demand, DemandBuilder, HostRef
+from penstock.model.demand import Demand, DemandBuilder
+from penstock.model.runs import HostRef
 from penstock.model.shape import GangPlacement
 from penstock.model.snapshot import Snapshot
 

@@ -1,6 +1,6 @@
 """A cluster as configured: its groups, pools, limits, and the numbers they default to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from functools import cached_property
@@ -186,7 +186,9 @@ class ClusterConfig(Value):
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
-        problems = disagreements(
+        problems = repeated_names("pools", [pool.name for pool in self.pools])
+        problems += repeated_names("groups", [group.name for group in self.groups])
+        problems += disagreements(
             groups=dict(enumerate(self.groups)),
             pools=dict(enumerate(self.pools)),
             placement=self.placement,
@@ -210,6 +212,12 @@ Where = tuple[str | int, ...]
 """A path into a configuration: groups, 2, max_slices."""
 
 
+def repeated_names(kind: str, names: Sequence[object]) -> list[tuple[Where, str]]:
+    """Names of groups or pools that were given before."""
+    taken = [i for i, name in enumerate(names) if name is not None and name in names[:i]]
+    return [((kind, i, "name"), f"{names[i]!r} is taken; give it a name of its own") for i in taken]
+
+
 def disagreements(
     *,
     groups: Mapping[int, ScaleGroup],
@@ -219,10 +227,6 @@ def disagreements(
 ) -> list[tuple[Where, str]]:
     """What no single part of a configuration can see: where it is, and what to do about it. Parts go by position."""
     found: list[tuple[Where, str]] = []
-    for kind, parts in (("pools", pools), ("groups", groups)):
-        names = {i: part.name for i, part in parts.items()}
-        taken = [i for i, name in names.items() if any(names[j] == name for j in names if j < i)]
-        found += [((kind, i, "name"), f"{names[i]!r} is taken; give it a name of its own") for i in taken]
     for i, group in groups.items():
         found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, placement)
     for i, pool in pools.items():

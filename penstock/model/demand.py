@@ -3,31 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
-from penstock.model.packed import Packed
+from penstock.model.packed import Ids, PackedSchema, pack, unpack
+from penstock.model.resources import DIMENSIONS, Resources, format_amount
+from penstock.model.runs import Fault, FaultCode, HostRef, Run, Runs
 from penstock.model.shape import Gang, Shape
 from penstock.model.value import Value
 
 TaskId = Annotated[str, Field(min_length=1, max_length=512)]
-
-
-class FaultCode(StrEnum):
-    """Why an entry can never be placed as it was sent."""
-
-    INCONSISTENT_GANG = "inconsistent_gang"
-    INVALID = "invalid"
-
-
-class Fault(Value):
-    """What is wrong with an entry itself, in a sentence."""
-
-    code: FaultCode
-    message: str
 
 
 class TaskGang(Gang):
@@ -43,28 +30,28 @@ class Task(Shape):
     gang: TaskGang | None = None
 
 
-class HostRef(NamedTuple):
-    """One host of one slice."""
-
-    slice_id: str
-    host: int
+def _pack_shapes(shapes: tuple[Shape, ...]) -> str:
+    return pack([shape.model_dump(mode="json", exclude_defaults=True) for shape in shapes])
 
 
-class Run(NamedTuple):
-    """Consecutive entries of one shape; `pending` tasks each, kept off the hosts in `apart`."""
+def _unpack_shapes(value: Any) -> Any:
+    return unpack(value) if isinstance(value, str) else value
 
-    shape: int
-    entries: int
-    pending: int = 1
-    apart: tuple[HostRef, ...] = ()
-    fault: Fault | None = None
+
+Shapes = Annotated[
+    tuple[Shape, ...],
+    BeforeValidator(_unpack_shapes),
+    PlainSerializer(_pack_shapes, return_type=str, when_used="json"),
+    PackedSchema,
+]
+"""Distinct shapes; in JSON one packed string, or a plain list where someone else wrote it."""
 
 
 class Workload(Value):
     """Demand as a decision sees it: shapes and counts, no ids."""
 
-    shapes: tuple[Shape, ...] = ()
-    runs: tuple[Run, ...] = ()
+    shapes: Shapes = ()
+    runs: Runs = ()
 
     @property
     def entries(self) -> int:
@@ -85,8 +72,8 @@ class Demand(Value):
     """A workload with the ids behind it: one gang id per gang entry, `pending` task ids per entry, in order."""
 
     workload: Workload = Workload()
-    task_ids: Packed[tuple[str, ...]] = ()
-    gang_ids: Packed[tuple[str, ...]] = ()
+    task_ids: Ids = ()
+    gang_ids: Ids = ()
 
     def entries(self) -> Iterator[Entry]:
         """Every entry with its ids, in order."""
@@ -195,7 +182,7 @@ class DemandBuilder:
 
     def build(self) -> Demand:
         """The demand collected so far."""
-        return Demand(
+        return Demand.model_construct(
             workload=Workload.model_construct(shapes=tuple(self._shapes), runs=tuple(self._runs)),
             task_ids=tuple(self._task_ids),
             gang_ids=tuple(self._gang_ids),
@@ -263,6 +250,9 @@ def _gang_fault(gang_id: str, members: Sequence[Task]) -> Fault | None:
 
 def _difference(left: object, right: object) -> str:
     """Which part of a field differs, where it has parts."""
+    if isinstance(left, Resources) and isinstance(right, Resources):
+        d = next(d for d in range(len(DIMENSIONS)) if left.vector[d] != right.vector[d])
+        return f".{DIMENSIONS[d]} ({format_amount(d, left.vector[d])} and {format_amount(d, right.vector[d])})"
     if isinstance(left, Value) and isinstance(right, Value):
         for name, info in type(left).model_fields.items():
             if getattr(left, name) != getattr(right, name):

@@ -1,26 +1,85 @@
 """Columns that travel compressed: a hundred thousand ids or five thousand slices as one short JSON string."""
 
 import base64
+import gc
 import json
-import zlib
-from typing import Annotated, Any, TypeVar
+import lzma
+from array import array
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Annotated, Any, ParamSpec, TypeVar
 
-from pydantic import BeforeValidator, PlainSerializer
-from pydantic_core import to_json
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+_PRESET = 0
+"""LZMA's fastest: half the size of zlib's default on ids that count up, in half the time."""
+
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
-_LEVEL = 6
-"""zlib's middle: level 9 is three times slower for a few percent."""
+
+def in_bulk(make: Callable[P, T]) -> Callable[P, T]:
+    """Hold the garbage collector off while many objects are made or walked at once.
+
+    They live on and refer to nothing that refers back, so collecting in between finds nothing, again and again: it
+    takes most of the time it takes to read a large state.
+    """
+
+    @wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> T:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return make(*args, **kwargs)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return made
 
 
-def _pack(value: Any) -> str:
-    return base64.b85encode(zlib.compress(to_json(value, by_alias=True), _LEVEL)).decode()
+def _compress(data: bytes) -> str:
+    return base64.b64encode(lzma.compress(data, preset=_PRESET)).decode()
 
 
-def _unpack(value: Any) -> Any:
-    return json.loads(zlib.decompress(base64.b85decode(value))) if isinstance(value, str) else value
+def _decompress(text: str) -> bytes:
+    try:
+        return lzma.decompress(base64.b64decode(text, validate=True))
+    except (lzma.LZMAError, ValueError) as error:
+        raise ValueError(f"not a packed column: {error}") from None
 
 
-Packed = Annotated[T, BeforeValidator(_unpack), PlainSerializer(_pack, return_type=str, when_used="json")]
-"""`Packed[tuple[Slice, ...]]` is that tuple in Python and one compressed string in JSON."""
+def pack(columns: Any) -> str:
+    """Anything that JSON can hold, as one compressed string."""
+    return _compress(json.dumps(columns, separators=(",", ":")).encode())
+
+
+def unpack(text: str) -> Any:
+    """What was packed; a string that was not is a `ValueError`."""
+    return json.loads(_decompress(text))
+
+
+def pack_ints(numbers: Sequence[int]) -> str:
+    """Numbers from 0 on, two bytes each where they fit: shorter than digits, and read faster."""
+    kind = "H" if max(numbers, default=0) < 1 << 16 else "Q"
+    return kind + _compress(array(kind, numbers).tobytes())
+
+
+def unpack_ints(text: str) -> Sequence[int]:
+    """Numbers that were packed."""
+    return array(text[:1], _decompress(text[1:]))
+
+
+def _unpack_ids(value: Any) -> Any:
+    return unpack(value) if isinstance(value, str) else value
+
+
+Ids = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_unpack_ids, json_schema_input_type=str | list[str]),
+    PlainSerializer(pack, return_type=str, when_used="json"),
+]
+"""Ids in order; in JSON one packed string, or a plain list where someone else wrote it."""
+
+PackedSchema = WithJsonSchema({"type": ["string", "array"], "description": "packed columns, or the plain list"})

@@ -1,7 +1,7 @@
 """What a host offers and a task needs, in integers: milli-cores, bytes, milli-GPUs, chips."""
 
 from functools import cached_property
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ Vector: TypeAlias = tuple[int, int, int, int, int]
 """(milli-cores, memory bytes, disk bytes, milli-GPUs, TPU chips): the form the core computes with."""
 
 DIMENSIONS = ("cpu", "memory", "disk", "gpu", "tpu")
+_IN_MILLI = ("cpu", "gpu")
 GPU, TPU = 3, 4
 """Positions of the accelerators in a vector."""
 
@@ -36,6 +37,11 @@ class Resources(Value):
         """The amounts in the order of `DIMENSIONS`."""
         return (self.cpu_milli, self.memory_bytes, self.disk_bytes, self.gpu_milli, self.tpu_chips)
 
+    @classmethod
+    def of(cls, vector: Vector) -> Self:
+        """The resources of a vector."""
+        return cls(**{name: vector[d] / MILLI if name in _IN_MILLI else vector[d] for d, name in enumerate(DIMENSIONS)})
+
     def __str__(self) -> str:
         named = [f"{name} {format_amount(i, self.vector[i])}" for i, name in enumerate(DIMENSIONS) if self.vector[i]]
         return ", ".join(named) or "nothing"
@@ -45,4 +51,4 @@ def format_amount(dimension: int, amount: int) -> str:
     """One dimension of a vector, as people write it."""
     if DIMENSIONS[dimension] in ("memory", "disk"):
         return format_bytes(amount)
-    return format_milli(amount) if DIMENSIONS[dimension] in ("cpu", "gpu") else str(amount)
+    return format_milli(amount) if DIMENSIONS[dimension] in _IN_MILLI else str(amount)

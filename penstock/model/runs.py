@@ -1,0 +1,73 @@
+"""Runs: consecutive entries of one shape, and how a long list of them travels."""
+
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import PlainSerializer, TypeAdapter, WrapValidator
+from pydantic_core.core_schema import ValidatorFunctionWrapHandler
+
+from penstock.model.packed import PackedSchema, in_bulk, pack_ints, unpack_ints
+from penstock.model.value import Value
+
+
+class FaultCode(StrEnum):
+    """Why an entry can never be placed as it was sent."""
+
+    INCONSISTENT_GANG = "inconsistent_gang"
+    INVALID = "invalid"
+
+
+class Fault(Value):
+    """What is wrong with an entry itself, in a sentence."""
+
+    code: FaultCode
+    message: str
+
+
+class HostRef(NamedTuple):
+    """One host of one slice."""
+
+    slice_id: str
+    host: int
+
+
+class Run(NamedTuple):
+    """Consecutive entries of one shape; `pending` tasks each, kept off the hosts in `apart`."""
+
+    shape: int
+    entries: int
+    pending: int = 1
+    apart: tuple[HostRef, ...] = ()
+    fault: Fault | None = None
+
+
+_RARE: TypeAdapter[tuple[tuple[HostRef, ...], Fault | None]] = TypeAdapter(tuple[tuple[HostRef, ...], Fault | None])
+
+
+@in_bulk
+def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
+    """Numbers as columns; what few runs have goes by position."""
+    rare = {i: _RARE.dump_python((run.apart, run.fault), mode="json") for i, run in enumerate(runs) if run.apart or run.fault}
+    shapes, entries, pending = [run.shape for run in runs], [run.entries for run in runs], [run.pending for run in runs]
+    return [pack_ints(shapes), pack_ints(entries), pack_ints(pending), rare]
+
+
+@in_bulk
+def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Runs that were packed here are trusted; anything else is checked one by one."""
+    if isinstance(value, tuple) and all(type(run) is Run for run in value):
+        return value
+    if not (isinstance(value, list) and value and isinstance(value[0], str)):
+        return validate(value)
+    shapes, entries, pending, rare = value
+    runs = list(map(Run, unpack_ints(shapes), unpack_ints(entries), unpack_ints(pending)))
+    for position, (apart, fault) in rare.items():
+        apart, fault = _RARE.validate_python((apart, fault))
+        runs[int(position)] = runs[int(position)]._replace(apart=apart, fault=fault)
+    return tuple(runs)
+
+
+Runs = Annotated[
+    tuple[Run, ...], WrapValidator(_unpack_runs), PlainSerializer(_pack_runs, return_type=list, when_used="json"), PackedSchema
+]
+"""Runs in order; in JSON three packed columns, or a plain list of runs where someone else wrote it."""

@@ -1,0 +1,125 @@
+"""cluster.yaml: every mistake at once, each with its place and its fix."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.config.cluster import load_cluster
+from penstock.config.problems import BadInput
+from penstock.model.cluster import Placement
+
+GROUP = "  - {name: a, host: {cpu: 4, memory: 8GiB}, max_slices: 2"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "cluster.yaml"
+    path.write_text(text)
+    return path
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    path = write(folder, text)
+    with pytest.raises(BadInput) as bad:
+        load_cluster(path)
+    return [str(problem).removeprefix(f"{path}:") for problem in bad.value.problems]
+
+
+def test_the_example_is_valid() -> None:
+    loaded = load_cluster(Path("examples/cluster.yaml"))
+    assert loaded.warnings == ()
+    west = loaded.config.group("v5e-16-west")
+    assert west is not None
+    assert (west.hosts_per_slice, west.host.tpu_chips, west.region) == (4, 4, "us-west4")
+
+
+def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+    text = """\
+cluster: demo
+placment: cost
+pools: [{name: p, chips: 4, system: 8}]
+groups:
+  - name: a
+    host: {cpu: 16, memory: 64Gib}
+    max_slices: 4
+  - name: a
+    host: {cpu: 4}
+    min_slices: 3
+    max_slices: 2
+  - name: b
+    host: {cpu: 4}
+    pool: q
+"""
+    assert problems(tmp_path, text) == [
+        "2: placment: unknown key; did you mean placement?",
+        "3: pools[0].system: 8 is more than the pool's 4 chips; lower it",
+        "6: groups[0].host.memory: '64Gib' is not a size; write it like 192GiB or 100GB, or as a number of bytes",
+        "8: groups[1]: min_slices 3 is above max_slices 2; lower one or raise the other",
+        "8: groups[1].name: 'a' is taken; give it a name of its own",
+        "12: groups[2].max_slices: is missing; add it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("colour: red", "groups[0].colour: unknown key; known keys: attributes, device"),
+        ("prioritie: 1", "did you mean priority?"),
+        ("watermark: 101", "groups[0].watermark: Input should be less than or equal to 100, not 101"),
+        ("priority: -1", "-1 must be a finite number, 0 or more"),
+        ("device: {type: tpu}", "device.type is tpu, but host.tpu is 0; say how many one host has"),
+        ("device: {type: npu}", "groups[0].device.type: Input should be 'cpu', 'gpu' or 'tpu', not 'npu'"),
+        ("tier: 2", "tier 2 needs a quota_pool"),
+        ("attributes: {zone: x}", "zone is an attribute already"),
+        ("limits: {growth: 0}", "groups[0].limits.growth: Input should be greater than 0"),
+        ("patience: soon", "'soon' is not a duration; write it like 90s, 10m or 1h30m"),
+    ],
+)
+def test_a_mistake_names_its_path_its_value_and_its_fix(tmp_path: Path, fields: str, told: str) -> None:
+    found = problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, {fields}}}\n")
+    assert len(found) == 1
+    assert told in found[0]
+
+
+def test_minimums_must_fit_the_cluster(tmp_path: Path) -> None:
+    text = f"cluster: demo\nmax_slices: 1\ngroups:\n{GROUP}, min_slices: 2}}\n"
+    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
+
+
+def test_placement_cost_needs_prices_also_when_asked_for_on_the_command_line(tmp_path: Path) -> None:
+    path = write(tmp_path, f"cluster: demo\ngroups:\n{GROUP}}}\n")
+    with pytest.raises(BadInput, match="placement cost needs the price of group a; add it"):
+        load_cluster(path, placement=Placement.COST)
+
+
+@pytest.mark.parametrize("kind", ["gcp-tpu", "sim"])
+def test_a_contradiction_of_the_variant_table_binds_google_and_warns_elsewhere(tmp_path: Path, kind: str) -> None:
+    group = f"{{name: a, device: {{type: tpu, variant: v5p-8}}, host: {{tpu: 8}}, max_slices: 1, provider: {{kind: {kind}}}}}"
+    path = write(tmp_path, f"cluster: demo\ngroups:\n  - {group}\n")
+    told = "groups[0].host.tpu: 8 contradicts v5p-8, whose hosts have 4 chips"
+    if kind == "sim":
+        assert [told in str(warning) for warning in load_cluster(path).warnings] == [True]
+    else:
+        with pytest.raises(BadInput) as bad:
+            load_cluster(path)
+        assert [told in str(problem) for problem in bad.value.problems] == [True]
+
+
+def test_a_key_that_stands_twice_is_a_mistake(tmp_path: Path) -> None:
+    assert problems(tmp_path, "cluster: a\ncluster: b\ngroups: []\n") == ["2: cluster: stands here twice; remove one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("groups: [", "is not YAML"),
+        ("- a\n- b\n", "must be a mapping that begins"),
+        ("", "cluster: is missing"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    assert told in problems(tmp_path, text)[0]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere\.yaml: there is no such file"):
+        load_cluster(tmp_path / "nowhere.yaml")

@@ -1,0 +1,79 @@
+"""Demand files: tasks one by one, counts, and gangs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.config.demand import load_demand
+from penstock.config.problems import BadInput
+
+
+def write(folder: Path, data: Any) -> Path:
+    path = folder / "demand.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_count_stands_for_that_many_independent_tasks(tmp_path: Path) -> None:
+    demand = load_demand(write(tmp_path, {"tasks": [{"id": "t", "count": 1000, "resources": {"cpu": 1}}]}))
+    assert [(run.entries, run.pending) for run in demand.workload.runs] == [(1000, 1)]
+    assert (demand.task_ids[0], demand.task_ids[-1]) == ("t/0", "t/999")
+
+
+def test_a_gang_can_be_given_at_once_or_task_by_task(tmp_path: Path) -> None:
+    at_once = {"id": "j", "gang": {"size": 3}}
+    one_by_one = [{"id": f"k{i}", "gang": {"id": "k", "size": 3}} for i in range(3)]
+    demand = load_demand(write(tmp_path, [at_once, *one_by_one]))
+    assert [entry.task_ids for entry in demand.entries()] == [("j/0", "j/1", "j/2"), ("k0", "k1", "k2")]
+    assert demand.gang_ids == ("j", "k")
+    assert len(demand.workload.runs) == 1
+
+
+def test_a_gang_that_lost_members_keeps_its_size(tmp_path: Path) -> None:
+    demand = load_demand(write(tmp_path, [{"id": "j", "count": 2, "gang": {"size": 4, "pending": 3}}]))
+    run = demand.workload.runs[0]
+    gang = demand.workload.shapes[run.shape].gang
+    assert gang is not None
+    assert (run.entries, run.pending, gang.size) == (2, 3, 4)
+
+
+def test_the_device_follows_from_the_resources(tmp_path: Path) -> None:
+    items = [{"id": "a", "resources": {"tpu": 4}}, {"id": "b", "resources": {"gpu": 0.5}}, {"id": "c"}]
+    demand = load_demand(write(tmp_path, items))
+    assert [str(shape.device.type) for shape in demand.workload.shapes] == ["tpu", "gpu", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ({"resources": {}}, "tasks[0].id: is missing; add it"),
+        ({"id": "t", "resource": {}}, "tasks[0].resource: unknown key; did you mean resources?"),
+        ({"id": "t", "resources": {"tpu": 4}, "device": "gpu"}, "resources ask for tpu, but device.type is gpu"),
+        ({"id": "t", "constraints": [{"attribute": "zone", "op": "like", "value": "x"}]}, "tasks[0].constraints[0].op"),
+        ({"id": "t", "constraints": [{"attribute": "zone", "op": "gt", "value": "x"}]}, "gt compares numbers; 'x' is none"),
+        ({"id": "t", "constraints": [{"attribute": "zone", "op": "exists", "value": "x"}]}, "exists takes no value"),
+        ({"id": "t", "constraints": [{"attribute": "zone", "op": "in"}]}, "in needs at least one of values"),
+        ({"id": "t", "gang": {"size": 2, "pending": 3}}, "pending 3 is more than the gang's size 2"),
+        ({"id": "t", "gang": {"size": 0}}, "tasks[0].gang.size"),
+        ({"id": "t", "count": 0}, "tasks[0].count: Input should be greater than or equal to 1, not 0"),
+        ({"id": "t", "gang": {"size": 4, "placement": "spread", "tasks_per_host": 2}}, "tasks_per_host is 1 for a spread gang"),
+    ],
+)
+def test_a_mistake_names_its_path_and_its_fix(tmp_path: Path, item: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInput) as bad:
+        load_demand(write(tmp_path, {"tasks": [item]}))
+    assert told in str(bad.value)
+
+
+def test_a_task_id_belongs_to_one_task(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="task id 't' stands here twice"):
+        load_demand(write(tmp_path, [{"id": "t"}, {"id": "t"}]))
+
+
+def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "demand.json"
+    path.write_text('{"tasks": [\n{]}')
+    with pytest.raises(BadInput, match=r"demand\.json:2: is not JSON"):
+        load_demand(path)

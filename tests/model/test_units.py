@@ -1,0 +1,67 @@
+"""Sizes, durations and shares as people write them."""
+
+import pytest
+from pydantic import ValidationError
+
+from penstock.model.resources import Resources
+from penstock.model.units import format_bytes, format_seconds, parse_bytes, parse_milli, parse_seconds
+
+
+@pytest.mark.parametrize(
+    ("written", "held"),
+    [
+        ("192GiB", 192 * 1024**3),
+        ("100GB", 100 * 10**9),
+        ("1.5TiB", 3 * 512 * 1024**3),
+        ("64Gi", 64 * 1024**3),
+        (4096, 4096),
+        ("0", 0),
+    ],
+)
+def test_a_size_is_held_in_bytes(written: object, held: int) -> None:
+    assert parse_bytes(written) == held
+
+
+@pytest.mark.parametrize("written", ["64Gib", "lots", -1, 1.5, None, True, "1.0001B"])
+def test_what_is_not_a_size_is_refused_with_an_example(written: object) -> None:
+    with pytest.raises(ValueError, match="192GiB"):
+        parse_bytes(written)
+
+
+@pytest.mark.parametrize(("written", "held"), [(0.5, 500), ("0.125", 125), (4, 4000), (0, 0)])
+def test_cores_and_gpus_are_held_in_thousandths(written: object, held: int) -> None:
+    assert parse_milli(written) == held
+
+
+@pytest.mark.parametrize("written", [0.0005, -1, "x", True, float("nan")])
+def test_what_is_not_a_share_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match="write"):
+        parse_milli(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "held"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2d", 172800), (15, 15), ("250ms", 0.25)]
+)
+def test_a_duration_is_held_in_seconds(written: object, held: float) -> None:
+    assert parse_seconds(written) == held
+
+
+@pytest.mark.parametrize("written", ["soon", "", "10", "5 parsecs", -1, None])
+def test_what_is_not_a_duration_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match="10m"):
+        parse_seconds(written)
+
+
+def test_what_is_printed_can_be_read_again() -> None:
+    assert [format_bytes(n) for n in (192 * 1024**3, 1536 * 1024**2, 1000, 0)] == ["192GiB", "1536MiB", "1000B", "0B"]
+    assert [format_seconds(n) for n in (0, 59, 5400, 90061)] == ["0s", "59s", "1h30m", "1d1h"]
+
+
+def test_resources_survive_json() -> None:
+    held = Resources(cpu=0.5, memory="192GiB", gpu=0.25)
+    assert Resources.model_validate_json(held.model_dump_json()) == held
+
+
+def test_more_than_one_gpu_must_be_whole() -> None:
+    with pytest.raises(ValidationError, match=r"1\.5 is neither a share of one GPU"):
+        Resources(gpu=1.5)
