@@ -44,7 +44,7 @@ class Reasons:
         candidates = self._fleet.matcher.candidates(shape).order
         if not candidates:
             return self._no_size(shape, [self._groups[g] for g in matching])
-        key = (matching, candidates, id(headroom))
+        key = (matching, candidates, headroom)
         if key not in self._full:
             self._full[key] = self._no_room(shape, matching, headroom)
         return self._full[key]

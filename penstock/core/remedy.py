@@ -7,14 +7,15 @@ from penstock.core.decide import decide
 from penstock.core.fleet import Fleet
 from penstock.model.cluster import ClusterConfig, Pool, ScaleGroup
 from penstock.model.decision import Code, Decision, Unmet
-from penstock.model.demand import Workload
 from penstock.model.snapshot import Snapshot
 from penstock.model.value import Value
 
 TRIED_GROUPS = 3
-"""Candidate groups whose maximum is tried: those preferred most; each costs two decisions."""
+"""Candidate groups whose maximum is tried: those preferred most."""
 LARGEST = 10
 """Unmet shapes for which remedies are looked for when nobody asks for one in particular."""
+EFFORT = 500_000
+"""Runs and slices that may be decided on in search of remedies: some seconds, however large the demand is."""
 PLENTY = 1_000_000
 """A limit that no demand reaches, to see how much the demand takes."""
 
@@ -47,20 +48,15 @@ class Remedy(Value):
 
 def remedies_for(snapshot: Snapshot, decision: Decision) -> dict[int, Remedy]:
     """Remedies for the largest unmet shapes, by position in `decision.unmet`."""
+    trials = _Trials(snapshot)
     sizes = sorted(range(len(decision.unmet)), key=lambda i: (-decision.unmet[i].entries, i))
-    found = {i: remedy_for(snapshot, decision.unmet[i]) for i in sizes[:LARGEST]}
+    found = {i: trials.remedy_for(decision.unmet[i]) for i in sizes[:LARGEST]}
     return {i: remedy for i, remedy in found.items() if remedy is not None}
 
 
 def remedy_for(snapshot: Snapshot, unmet: Unmet) -> Remedy | None:
     """The first single change, in order of preference of the groups it helps, with which none of these stays unmet."""
-    if unmet.code is not Code.NO_CAPACITY:
-        return None
-    for setting, before in _settings(snapshot, unmet):
-        remedy = _sized(snapshot, unmet, setting, before)
-        if remedy is not None:
-            return remedy
-    return None
+    return _Trials(snapshot).remedy_for(unmet)
 
 
 def with_remedy(config: ClusterConfig, remedy: Remedy) -> ClusterConfig:
@@ -83,20 +79,53 @@ def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]
             yield Setting("pool", pool.name, "chips"), pool.chips
 
 
-def _sized(snapshot: Snapshot, unmet: Unmet, setting: Setting, before: int) -> Remedy | None:
-    """The setting raised to what the demand takes: first as if nothing came after it, then with all of it."""
-    last = unmet.spans[-1].run + 1
-    upto = Workload.model_construct(shapes=snapshot.workload.shapes, runs=snapshot.workload.runs[:last])
-    for workload in (upto, snapshot.workload):
-        plenty = _with_setting(snapshot.config, setting, before + PLENTY)
-        taken = decide(snapshot.model_copy(update={"config": plenty, "workload": workload}))
-        if _still_unmet(taken, unmet):
-            continue
-        remedy = Remedy(setting=setting, before=before, after=_amount(snapshot, taken, setting))
-        mended = snapshot.model_copy(update={"config": with_remedy(snapshot.config, remedy)})
-        if remedy.after > before and not _still_unmet(decide(mended), unmet):
-            return remedy
-    return None
+class _Trials:
+    """Decisions with one setting changed, each made once, as many as the effort allows."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._effort = EFFORT
+        self._cost = 1 + len(snapshot.workload.runs) + len(snapshot.slices)
+        self._made: dict[tuple[Setting, int], Decision] = {}
+
+    def remedy_for(self, unmet: Unmet) -> Remedy | None:
+        if unmet.code is not Code.NO_CAPACITY:
+            return None
+        for setting, before in _settings(self._snapshot, unmet):
+            after = self._least(setting, before, unmet)
+            if after is not None:
+                return Remedy(setting=setting, before=before, after=after)
+        return None
+
+    def _least(self, setting: Setting, before: int, unmet: Unmet) -> int | None:
+        """The least value found with which the demand is met: what it takes of plenty, then halving the way down."""
+        plenty = self._decide(setting, before + PLENTY)
+        if plenty is None or _still_unmet(plenty, unmet):
+            return None
+        low, high = before + 1, _amount(self._snapshot, plenty, setting)
+        if high < low or not self._meets(setting, high, unmet):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self._meets(setting, middle, unmet):
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    def _meets(self, setting: Setting, value: int, unmet: Unmet) -> bool:
+        decision = self._decide(setting, value)
+        return decision is not None and not _still_unmet(decision, unmet)
+
+    def _decide(self, setting: Setting, value: int) -> Decision | None:
+        """The decision with that value, or None once the effort is spent."""
+        if (setting, value) not in self._made:
+            if self._effort < self._cost and self._made:
+                return None
+            self._effort -= self._cost
+            config = _with_setting(self._snapshot.config, setting, value)
+            self._made[setting, value] = decide(self._snapshot.model_copy(update={"config": config}))
+        return self._made[setting, value]
 
 
 def _still_unmet(decision: Decision, unmet: Unmet) -> bool:
