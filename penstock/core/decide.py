@@ -14,11 +14,13 @@ from penstock.core.resources import smallest
 from penstock.core.spares import Standing, open_minimum, open_spares, open_standing
 from penstock.core.strategies import Strategy, strategies
 from penstock.core.wants import Wants
+from penstock.model.bulk import in_bulk
 from penstock.model.cluster import Placement
 from penstock.model.decision import Code, Decision, Placed, Span, Unmet
 from penstock.model.snapshot import Snapshot
 
 
+@in_bulk
 def decide(snapshot: Snapshot) -> Decision:
     """Place the demand, plan every group, and say why. The same snapshot gives the same decision."""
     fleet = Fleet(snapshot)
@@ -28,6 +30,7 @@ def decide(snapshot: Snapshot) -> Decision:
     open_spares(plan)
     rationed = ration(plan)
     unmet = _explain_unmet(plan, reasons)
+    groups = describe_groups(plan, rationed, standing.slices, unmet)
     return Decision.model_construct(
         now=snapshot.now,
         placement=snapshot.config.placement,
@@ -38,8 +41,8 @@ def decide(snapshot: Snapshot) -> Decision:
         launches=rationed.launches,
         deferred=rationed.deferred,
         drains=(),
-        groups=describe_groups(plan, rationed, standing.slices, unmet),
-        pools=describe_pools(plan, unmet),
+        groups=groups,
+        pools=describe_pools(plan, groups),
         standing=standing.outcomes,
         cost_per_hour=hourly_cost(plan, rationed),
         next_change_at=_next_change(fleet, plan, rationed),

@@ -25,12 +25,17 @@ def place_by_filling(plan: Plan, runs: tuple[Run, ...], hosts: HostsByRef, strat
         if run.fault is None:
             queues[run.shape].append((number, 0, run.entries))
     waiting = sorted((w for w, queue in enumerate(queues) if queue), key=strategy.largest_first)
-    for w in waiting:
-        want = strategy.wants[w]
-        if want.gang is not None:
-            in_order = Want(want.shape, want.candidates.reordered(strategy.gang_order(w)))
-            queues[w] = _place_gangs(plan, in_order, runs, queues[w], hosts)
-    _Filling(plan, queues, [w for w in waiting if strategy.wants[w].gang is None], strategy).place()
+    gangs = [w for w in waiting if strategy.wants[w].gang is not None]
+    left_over = []
+    for w in gangs:
+        first, last = strategy.gang_passes(w)
+        queues[w] = _place_gangs(plan, first, runs, queues[w], hosts)
+        if queues[w] and last is not None:
+            left_over.append((w, last))
+    singles = [w for w in waiting if strategy.wants[w].gang is None]
+    _Filling(plan, queues, singles, strategy, keep_rooms=bool(left_over)).place()
+    for w, last in left_over:
+        queues[w] = _place_gangs(plan, last, runs, queues[w], hosts)
     plan.unplaced = sorted(span for queue in queues for span in queue)
 
 
@@ -49,8 +54,10 @@ def _place_gangs(plan: Plan, want: Want, runs: tuple[Run, ...], queue: Queue, ho
 class _Filling:
     """Single tasks, by want: how many are left, and on which groups each may go."""
 
-    def __init__(self, plan: Plan, queues: list[Queue], singles: list[int], strategy: Strategy) -> None:
+    def __init__(self, plan: Plan, queues: list[Queue], singles: list[int], strategy: Strategy, *, keep_rooms: bool) -> None:
+        """`keep_rooms` if someone will look for room on the slices that are bought."""
         self.plan = plan
+        self.keep_rooms = keep_rooms
         self.queues = queues
         self.singles = singles
         self.strategy = strategy
@@ -101,7 +108,7 @@ class _Filling:
             if not trials:
                 return
             best = max(trials.values(), key=lambda trial: (trial.score, -trial.group))
-            self._purchase(best.group, self._repeats(best, trials))
+            self._purchase(best, self._repeats(best, trials))
 
     def _refresh(self, trials: dict[int, Trial]) -> None:
         """Try again where what is left, or what may be added, has changed the outcome."""
@@ -146,8 +153,14 @@ class _Filling:
                 break
         return Trial(g, tasks, limited, self.strategy.score(g, tasks)) if tasks else None
 
-    def _purchase(self, g: int, times: int) -> None:
+    def _purchase(self, best: Trial, times: int) -> None:
+        g = best.group
         self.plan.charge(((g, 1),), times, Cause.DEMAND)
+        if not self.keep_rooms:
+            self.plan.required[g] += times
+            for w, tasks in best.tasks.items():
+                self._assign(w, tasks * times, g, Tier.NEW)
+            return
         rooms = [self.plan.fleet.new_room(g, 0) for _ in range(times)]
         for host in (host for room in rooms for host in room.hosts):
             self._fill(host, Tier.NEW)

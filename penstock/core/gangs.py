@@ -117,10 +117,11 @@ def _whole_on_new(plan: Plan, want: Want, run: int, first: int, count: int) -> i
         if not gangs:
             want.new_cursor += 1
             continue
-        taken = _take_empties(plan, want, g)
-        plan.charge(((g, each - taken),), 1, Cause.DEMAND)
-        if gangs > 1:
-            plan.charge(((g, each),), gangs - 1, Cause.DEMAND)
+        taken = _take_empties(plan, want, g) if empties else 0
+        if taken:
+            plan.charge(((g, each - taken),), 1, Cause.DEMAND)
+        if gangs > bool(taken):
+            plan.charge(((g, each),), gangs - bool(taken), Cause.DEMAND)
         plan.required[g] += gangs * each - taken
         plan.assign(run, first + count - left, gangs, g, Tier.NEW)
         left -= gangs

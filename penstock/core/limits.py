@@ -1,6 +1,7 @@
 """Launch limits: how much of what was opened may be launched now, and what is deferred."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from math import ceil
 from typing import NamedTuple
@@ -35,30 +36,28 @@ def ration(plan: Plan) -> Rationed:
     """Let units through in the order they were opened, each as one, until a limit of its groups or the cluster is reached."""
     limits = _Limits(plan)
     launches: list[Launch] = []
-    deferred: dict[tuple[int, str], Deferred] = {}
+    deferred: dict[tuple[int, str, str], int] = {}
     for unit in plan.units:
         passed, limit = limits.admit(unit)
-        names = [(plan.fleet.groups[g].name, slices) for g, slices in unit.parts]
-        if passed:
-            launches += [Launch(group=name, slices=slices * passed, cause=unit.cause) for name, slices in names]
-        if limit is None:
-            continue
         for g, slices in unit.parts:
-            before = deferred.get((g, limit.name))
-            held = slices * (unit.times - passed) + (before.slices if before else 0)
-            name = plan.fleet.groups[g].name
-            deferred[g, limit.name] = Deferred(group=name, slices=held, limit=limit.name, message=limit.message)
-    return Rationed(tuple(_merged(launches)), tuple(deferred[key] for key in sorted(deferred)), limits.retry_at(deferred))
+            if passed:
+                _append(launches, Launch(plan.fleet.groups[g].name, slices * passed, unit.cause))
+            if limit is not None:
+                key = (g, limit.name, limit.message)
+                deferred[key] = deferred.get(key, 0) + slices * (unit.times - passed)
+    held = tuple(
+        Deferred(group=plan.fleet.groups[g].name, slices=slices, limit=name, message=message)
+        for (g, name, message), slices in sorted(deferred.items())
+    )
+    return Rationed(tuple(launches), held, limits.retry_at({item.limit for item in held}))
 
 
-def _merged(launches: Sequence[Launch]) -> list[Launch]:
-    """Neighbours of one group and cause as one order; the order of ordering stays."""
-    merged: list[Launch] = []
-    for launch in launches:
-        if merged and (merged[-1].group, merged[-1].cause) == (launch.group, launch.cause):
-            launch = launch.model_copy(update={"slices": merged.pop().slices + launch.slices})
-        merged.append(launch)
-    return merged
+def _append(launches: list[Launch], launch: Launch) -> None:
+    """Neighbours of one group and cause are one order; the order of ordering stays."""
+    if launches and launches[-1].group == launch.group and launches[-1].cause is launch.cause:
+        launches[-1] = launch._replace(slices=launches[-1].slices + launch.slices)
+    else:
+        launches.append(launch)
 
 
 class _Limits:
@@ -73,6 +72,7 @@ class _Limits:
             self._limits(f"group {group.name}", group.limits, held[g : g + 1], [r for r in self._recent if r.group == group.name])
             for g, group in enumerate(plan.fleet.groups)
         ]
+        self._any = bool(self._cluster) or any(self._groups)
 
     @staticmethod
     def _limits(scope: str, limits: Limits, held: Sequence[Held], recent: Sequence[Launched]) -> list[_Limit]:
@@ -90,6 +90,8 @@ class _Limits:
 
     def admit(self, unit: Unit) -> tuple[int, _Limit | None]:
         """How many of a unit's repetitions pass, and which limit holds back the rest."""
+        if not self._any:
+            return unit.times, None
         binding = [limit for g, _ in unit.parts for limit in self._groups[g]] + self._cluster
         tightest = min(binding, key=lambda limit: limit.room, default=None)
         passed = unit.times if tightest is None else min(unit.times, tightest.room)
@@ -97,9 +99,8 @@ class _Limits:
             limit.room -= passed
         return passed, tightest if passed < unit.times else None
 
-    def retry_at(self, deferred: dict[tuple[int, str], Deferred]) -> datetime | None:
+    def retry_at(self, names: AbstractSet[str]) -> datetime | None:
         """When a limit lets more through by itself; slices in flight arrive by themselves and are reported."""
-        names = {name for _, name in deferred}
         moments = [launched.at + MINUTE for launched in self._recent] if "creates_per_minute" in names else []
         if "creates_per_minute" in names and not moments:
             moments.append(self._now + MINUTE)

@@ -32,21 +32,25 @@ def describe_groups(plan: Plan, rationed: Rationed, standing: Sequence[int], unm
     placed: list[Counter[Tier]] = [Counter() for _ in plan.fleet.groups]
     for _, _, count, g, tier in plan.assignments:
         placed[g][tier] += count
-    return tuple(
-        _describe(plan, g, placed[g], launches[group.name], deferred[group.name], standing[g], denied[g])
-        for g, group in enumerate(plan.fleet.groups)
-    )
+    opened: list[Counter[Cause]] = [Counter() for _ in plan.fleet.groups]
+    for unit in plan.units:
+        for g, slices in unit.parts:
+            opened[g][unit.cause] += unit.times * slices
+    found = []
+    for g, group in enumerate(plan.fleet.groups):
+        outcome = _outcome(plan, g, placed[g], opened[g])
+        found.append(_describe(plan, g, outcome, launches[group.name], deferred[group.name], standing[g], denied[g]))
+    return tuple(found)
 
 
-def _describe(plan: Plan, g: int, placed: Counter[Tier], launch: int, deferred: int, standing: int, denied: int) -> GroupDecision:
+def _describe(
+    plan: Plan, g: int, outcome: tuple[Outcome, str], launch: int, deferred: int, standing: int, denied: int
+) -> GroupDecision:
     group, held = plan.fleet.groups[g], plan.fleet.held[g]
     need = held.busy + plan.required[g]
     wanted = max(group.min_slices, standing, watermark_target(need, group.watermark), need + group.warm_slices)
-    total = held.ready + held.in_flight + plan.opened[g]
     availability, reason = _availability(plan, g)
     block = plan.headroom.blocked[g]
-    outcome, why = _outcome(plan, g, placed, availability, reason)
-    logical = max(0, -(-(100 * need - group.watermark * total) // 100)) if group.watermark else 0
     return GroupDecision.model_construct(
         name=group.name,
         have=held.ready,
@@ -61,10 +65,25 @@ def _describe(plan: Plan, g: int, placed: Counter[Tier], launch: int, deferred: 
         availability=availability,
         until=block.until if block else None,
         reason=reason,
-        outcome=outcome,
-        why=why,
-        pressure=Pressure(capacity=denied, logical=logical, accounted_for=launch + held.in_flight + held.queued + held.leaving),
+        outcome=outcome[0],
+        why=outcome[1],
+        pressure=Pressure(capacity=denied, logical=_above_watermark(plan, g), accounted_for=launch + _moving(plan, g)),
     )
+
+
+def _above_watermark(plan: Plan, g: int) -> int:
+    """Busy slices beyond what the watermark allows of those there are and that are opened."""
+    group, held = plan.fleet.groups[g], plan.fleet.held[g]
+    if group.watermark is None:
+        return 0
+    total = held.ready + held.in_flight + plan.opened[g]
+    return max(0, -(-(100 * (held.busy + plan.required[g]) - group.watermark * total) // 100))
+
+
+def _moving(plan: Plan, g: int) -> int:
+    """Slices that are on their way in or out already."""
+    held = plan.fleet.held[g]
+    return held.in_flight + held.queued + held.leaving
 
 
 def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
@@ -82,16 +101,14 @@ def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
     return Availability.AT_MAX, f"{held.total + plan.opened[g]} of {group.max_slices} slices"
 
 
-def _outcome(plan: Plan, g: int, placed: Counter[Tier], availability: Availability, reason: str) -> tuple[Outcome, str]:
+def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) -> tuple[Outcome, str]:
     words = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}
     if placed:
         told = ", ".join(f"{placed[tier]} {words[tier]}" for tier in Tier if placed[tier])
         return Outcome.SELECTED, f"takes {told}"
-    opened = Counter({unit.cause: 0 for unit in plan.units})
-    for unit in plan.units:
-        opened[unit.cause] += unit.times * sum(slices for number, slices in unit.parts if number == g)
     if any(opened.values()):
         return Outcome.KEPT, "opens " + ", ".join(f"{opened[cause]} for {_PURPOSE[cause]}" for cause in Cause if opened[cause])
+    availability, reason = _availability(plan, g)
     if availability is not Availability.AVAILABLE:
         block = plan.headroom.blocked[g]
         end = until(block.until) if block else ""
@@ -108,19 +125,25 @@ _PURPOSE = {
 }
 
 
-def describe_pools(plan: Plan, unmet: Sequence[Unmet]) -> tuple[PoolDecision, ...]:
-    """One description per pool, by name, in chips."""
-    denied = _denied_slices(plan, unmet)
+def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDecision, ...]:
+    """One description per pool, by name, in chips: its groups' figures times the chips of their slices."""
     found = []
     for pool in sorted(plan.fleet.snapshot.config.pools, key=lambda pool: pool.name):
-        members = [(g, group.chips_per_slice) for g, group in enumerate(plan.fleet.groups) if group.pool == pool.name]
-        launching = sum(plan.opened[g] * chips for g, chips in members)
-        moving = sum((plan.fleet.held[g].in_flight + plan.fleet.held[g].leaving) * chips for g, chips in members)
-        pressure = Pressure(capacity=sum(denied[g] * chips for g, chips in members), accounted_for=launching + moving)
-        charged = plan.headroom.charged[pool.name]
+        pairs = zip(groups, plan.fleet.groups, strict=True)
+        members = [(told, group.chips_per_slice) for told, group in pairs if group.pool == pool.name]
+        pressure = Pressure(
+            capacity=sum(told.pressure.capacity * chips for told, chips in members),
+            logical=sum(told.pressure.logical * chips for told, chips in members),
+            accounted_for=sum(told.pressure.accounted_for * chips for told, chips in members),
+        )
         found.append(
             PoolDecision(
-                name=pool.name, chips=pool.chips, system=pool.system, charged=charged, launching=launching, pressure=pressure
+                name=pool.name,
+                chips=pool.chips,
+                system=pool.system,
+                charged=plan.headroom.charged[pool.name],
+                launching=sum(told.launch * chips for told, chips in members),
+                pressure=pressure,
             )
         )
     return tuple(found)

@@ -139,7 +139,9 @@ def _amount(snapshot: Snapshot, decision: Decision, setting: Setting) -> int:
     if setting.kind == "cluster":
         return len(snapshot.slices) + sum(planned.values())
     if setting.kind == "pool":
-        return next(pool.system + pool.charged + pool.launching for pool in decision.pools if pool.name == setting.name)
+        chips = {group.name: group.chips_per_slice for group in snapshot.config.groups if group.pool == setting.name}
+        planned_chips = sum(planned[name] * each for name, each in chips.items())
+        return next(pool.system + pool.charged + planned_chips for pool in decision.pools if pool.name == setting.name)
     return sum(piece.group == setting.name for piece in snapshot.slices) + planned[setting.name]
 
 

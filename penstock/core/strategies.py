@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.core.match import soft_satisfied
+from penstock.core.match import candidates_of, soft_satisfied
 from penstock.core.wants import Want
 from penstock.model.cluster import Placement, ScaleGroup
 from penstock.model.resources import GPU, TPU
@@ -25,12 +25,12 @@ class Trial(NamedTuple):
 
 
 class Strategy(NamedTuple):
-    """One way to buy: which entries come first, in which order gangs try groups, and how good a filled slice is."""
+    """One way to buy: which entries come first, how gangs go over the groups, and how good a filled slice is."""
 
     name: str
     wants: Sequence[Want]
     largest_first: Callable[[int], Key]
-    gang_order: Callable[[int], list[int]]
+    gang_passes: Callable[[int], tuple[Want, Want | None]]
     score: Callable[[int, dict[int, int]], Key]
 
 
@@ -46,6 +46,7 @@ def strategies(placement: Placement, wants: Sequence[Want], groups: Sequence[Sca
         view.strategy("accelerators first", view.gang_by_price_per_task, view.accelerators_for_money),
         view.strategy("gangs on small hosts", view.gang_by_price, view.accelerators_for_money),
         view.strategy("value for money", view.gang_by_price, view.value_for_money),
+        view.strategy("best utilised", view.gang_by_price, view.utilisation),
     ]
 
 
@@ -64,10 +65,17 @@ class _View:
     def strategy(self, name: str, gang_key: Callable[[int, int], Key], score: Callable[[int, dict[int, int]], Key]) -> Strategy:
         """A strategy of that name; groups that tie are taken in the shape's own order of preference."""
 
-        def gang_order(w: int) -> list[int]:
-            return sorted(self.wants[w].candidates.order, key=lambda g: (not self._conserves(g, {w: 1}), gang_key(w, g)))
+        def gang_passes(w: int) -> tuple[Want, Want | None]:
+            """All candidates; or those without accelerators, and all of them once everything else is placed."""
+            want = self.wants[w]
+            order = sorted(want.candidates.order, key=lambda g: (not self._conserves(g, {w: 1}), gang_key(w, g)))
+            plain = tuple(g for g in order if self._conserves(g, {w: 1}))
+            everywhere = Want(want.shape, want.candidates.reordered(order))
+            if len(plain) == len(order):
+                return everywhere, None
+            return Want(want.shape, candidates_of(plain, len(self.groups))), everywhere
 
-        return Strategy(name, self.wants, self.largest_first, gang_order, score)
+        return Strategy(name, self.wants, self.largest_first, gang_passes, score)
 
     def largest_first(self, w: int) -> Key:
         """Accelerated work first, gangs before single tasks, then by size; equal sizes in order of arrival."""

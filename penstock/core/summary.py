@@ -83,7 +83,7 @@ def _deferred(decision: Decision) -> dict[str, DeferredSummary]:
     found: dict[str, DeferredSummary] = {}
     for name in sorted({item.group for item in decision.deferred}):
         held = [item for item in decision.deferred if item.group == name]
-        limits = {item.limit: item.slices for item in held}
+        limits = {item.limit: sum(other.slices for other in held if other.limit == item.limit) for item in held}
         message = "; ".join(dict.fromkeys(item.message for item in held))
         found[name] = DeferredSummary(slices=sum(limits.values()), limits=limits, message=message)
     return found

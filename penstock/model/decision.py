@@ -91,7 +91,7 @@ class Unmet(Value):
         return sum(span.entries for span in self.spans)
 
 
-class Launch(Value):
+class Launch(NamedTuple):
     """An order for slices of one group; a gang's slices are ordered together or not at all."""
 
     group: str

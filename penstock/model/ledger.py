@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, TypeAdapter, WrapValidator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
-from penstock.model.packed import PackedSchema, in_bulk, pack, unpack
+from penstock.model.bulk import in_bulk
+from penstock.model.packed import PackedSchema, pack, unpack
 from penstock.model.resources import Resources, Vector
 from penstock.model.slices import HostUsage, Slice, SliceUsage
 

@@ -1,42 +1,16 @@
 """Columns that travel compressed: a hundred thousand ids or five thousand slices as one short JSON string."""
 
 import base64
-import gc
 import json
 import lzma
 from array import array
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Annotated, Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _PRESET = 0
 """LZMA's fastest: half the size of zlib's default on ids that count up, in half the time."""
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def in_bulk(make: Callable[P, T]) -> Callable[P, T]:
-    """Hold the garbage collector off while many objects are made or walked at once.
-
-    They live on and refer to nothing that refers back, so collecting in between finds nothing, again and again: it
-    takes most of the time it takes to read a large state.
-    """
-
-    @wraps(make)
-    def made(*args: P.args, **kwargs: P.kwargs) -> T:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return make(*args, **kwargs)
-        finally:
-            if was_enabled:
-                gc.enable()
-
-    return made
 
 
 def _compress(data: bytes) -> str:

@@ -6,7 +6,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import PlainSerializer, TypeAdapter, WrapValidator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
-from penstock.model.packed import PackedSchema, in_bulk, pack_ints, unpack_ints
+from penstock.model.bulk import in_bulk
+from penstock.model.packed import PackedSchema, pack_ints, unpack_ints
 from penstock.model.value import Value
 
 

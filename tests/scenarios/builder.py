@@ -1,0 +1,265 @@
+"""A scenario as one sentence and the few facts it is about; everything else has a default."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Self, TypedDict, Unpack
+
+from penstock.model.cluster import ClusterConfig, Limits, Pool, ScaleGroup
+from penstock.model.constraints import Constraint, Operator, Scalar
+from penstock.model.decision import Cause, Code, CostPerHour, Outcome, Pressure, Tier
+from penstock.model.slices import Availability, Health, HostUsage, Launched, SliceState, StandingItem, StandingRequest
+from penstock.model.units import parse_seconds
+from tests.scenarios.cases import NOW, Case, Expectation, ExpectedDeferred, ExpectedPool, ExpectedUnmet, GivenSlice, GivenTask
+
+_RESOURCES = ("cpu", "memory", "disk", "gpu", "tpu")
+_HOST = {"cpu": 4, "memory": "16GiB", "disk": "100GiB"}
+"""A host nobody described: four cores, so that halves and quarters of it are easy to see."""
+_MAX_SLICES = 10
+_SLICES: dict[str, dict[str, Any]] = {
+    "idle": {"state": "READY", "usage": "idle"},
+    "busy": {"state": "READY", "usage": "busy"},
+    "unknown": {"state": "READY"},
+    "requesting": {"state": "REQUESTING"},
+    "booting": {"state": "BOOTING"},
+    "initializing": {"state": "INITIALIZING"},
+    "queued": {"state": "REQUESTING", "queued": True},
+    "draining": {"state": "DRAINING"},
+    "deleting": {"state": "DELETING"},
+}
+"""How many of each kind a group has, by one word."""
+
+
+class Amounts(TypedDict, total=False):
+    """Resources of a host or a task."""
+
+    cpu: float
+    memory: str
+    disk: str
+    gpu: float
+    tpu: int
+
+
+class GroupFields(Amounts, total=False):
+    """A group, as configured; and, from `idle` on, how many slices it has in which state."""
+
+    variant: str
+    hosts: int
+    shared_tpu: bool
+    min_slices: int
+    max_slices: int
+    warm_slices: int
+    priority: int
+    preemptible: bool
+    zone: str
+    attributes: dict[str, Scalar]
+    price: float
+    pool: str
+    quota_pool: str
+    tier: int
+    watermark: int
+    limits: Limits
+    patience: str
+    idle: int
+    busy: int
+    unknown: int
+    requesting: int
+    booting: int
+    initializing: int
+    queued: int
+    draining: int
+    deleting: int
+
+
+class SliceFields(TypedDict, total=False):
+    """One slice that needs more said about it than its state."""
+
+    age: str
+    queued: bool
+    usage: str | HostUsage | Sequence[str | HostUsage]
+
+
+class WantFields(Amounts, total=False):
+    """A task or, where `gang` gives a size, a gang of such tasks."""
+
+    id: str
+    device: str
+    variants: Sequence[str]
+    constraints: Sequence[Constraint]
+    preemptible: bool
+    gang: int
+    gang_id: str
+    gang_placement: str
+    tasks_per_host: int
+    pending: int
+
+
+class ClusterFields(TypedDict, total=False):
+    """What is configured for all groups."""
+
+    placement: str
+    max_slices: int
+    limits: Limits
+    conserve_accelerators: bool
+    patience: str
+    ready_grace: str
+
+
+class Expected(TypedDict, total=False):
+    """What `Expectation` takes, by the same names."""
+
+    placed: dict[str, int]
+    launches: dict[str, int]
+    deferred: Sequence[ExpectedDeferred]
+    unmet: Sequence[ExpectedUnmet]
+    standing: dict[str, Code | str]
+    tiers: dict[str, dict[Tier, int]]
+    required: dict[str, int]
+    target: dict[str, int]
+    causes: dict[Cause, int]
+    outcomes: dict[str, Outcome]
+    availability: dict[str, Availability]
+    why: dict[str, str]
+    pressure: dict[str, Pressure]
+    pools: dict[str, ExpectedPool]
+    cost_per_hour: CostPerHour
+    changes_in: str
+    drains: Sequence[str]
+
+
+class Scenario:
+    """Collects the facts; `expects` closes it and gives the case."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+        self._cluster: dict[str, Any] = {}
+        self._pools: list[Pool] = []
+        self._groups: list[ScaleGroup] = []
+        self._slices: list[GivenSlice] = []
+        self._health: dict[str, Health] = {}
+        self._standing: list[StandingRequest] = []
+        self._launched: list[Launched] = []
+        self._tasks: list[GivenTask] = []
+
+    def cluster(self, **fields: Unpack[ClusterFields]) -> Self:
+        """Configure the cluster."""
+        self._cluster |= fields
+        return self
+
+    def pool(self, name: str, chips: int, *, system: int = 0) -> Self:
+        """Add a pool."""
+        self._pools.append(Pool(name=name, chips=chips, system=system))
+        return self
+
+    def group(self, name: str, **fields: Unpack[GroupFields]) -> Self:
+        """Add a group; its slices were ordered after those of the groups before it."""
+        left: dict[str, Any] = dict(fields)
+        counts = {word: left.pop(word) for word in _SLICES if word in left}
+        host = _HOST | {key: left.pop(key) for key in _RESOURCES if key in left}
+        device = {"type": _device_of(host)} | ({"variant": left.pop("variant")} if "variant" in left else {})
+        renamed = {"hosts": "hosts_per_slice", "price": "price_per_hour"}
+        rest = {renamed.get(key, key): value for key, value in left.items()}
+        facts = {"max_slices": _MAX_SLICES, "hosts_per_slice": 1} | rest | {"name": name, "device": device, "host": host}
+        self._groups.append(ScaleGroup.model_validate(facts))
+        for word, count in counts.items():
+            given = {"id": f"{name}/{word}", "group": name, "count": count} | _SLICES[word]
+            self._slices.append(GivenSlice.model_validate(given))
+        return self
+
+    def slice(self, slice_id: str, group: str, state: SliceState, **fields: Unpack[SliceFields]) -> Self:
+        """Add one slice; its group need not be configured."""
+        self._slices.append(GivenSlice.model_validate({"id": slice_id, "group": group, "state": state} | fields))
+        return self
+
+    def health(self, group: str, availability: Availability, *, until: str | None = None) -> Self:
+        """Block a group, until so long from now (`-5m` is past)."""
+        end = None if until is None else NOW + _offset(until)
+        self._health[group] = Health(availability=availability, until=end)
+        return self
+
+    def standing(self, owner: str, count: int, *, expires: str | None = None, **fields: Unpack[WantFields]) -> Self:
+        """Add one owner's standing request for room for `count` tasks or gangs."""
+        item = StandingItem.model_validate(_shape(fields, gang_id=None) | {"count": count})
+        end = None if expires is None else NOW + _offset(expires)
+        self._standing.append(StandingRequest(owner=owner, wants=(item,), expires=end))
+        return self
+
+    def launched(self, group: str, slices: int, *, ago: str) -> Self:
+        """Slices that were ordered so long ago."""
+        self._launched.append(Launched(group, slices, NOW - _offset(ago)))
+        return self
+
+    def wants(self, count: int, **fields: Unpack[WantFields]) -> Self:
+        """Add `count` tasks or gangs alike, behind those wanted so far."""
+        gang_id = fields.get("gang_id", f"gang-{len(self._tasks)}") if "gang" in fields else None
+        extra = {"id": fields.get("id", "task"), "count": count, "pending": fields.get("pending")}
+        self._tasks.append(GivenTask.model_validate(_shape(fields, gang_id=gang_id) | extra))
+        return self
+
+    def expects(self, **fields: Unpack[Expected]) -> Case:
+        """Close the scenario with what must come of it."""
+        facts = {"cluster": "scenario", "groups": self._groups, "pools": self._pools}
+        return Case(
+            title=self._sentence,
+            config=ClusterConfig.model_validate(facts | self._cluster),
+            slices=tuple(self._slices),
+            health=self._health,
+            standing=tuple(self._standing),
+            launched=tuple(self._launched),
+            tasks=tuple(self._tasks),
+            expect=Expectation.model_validate(fields),
+        )
+
+
+def scenario(sentence: str) -> Scenario:
+    """A scenario that shows what the sentence says."""
+    return Scenario(sentence)
+
+
+def must(attribute: str, op: Operator, *values: Scalar) -> Constraint:
+    """A hard constraint."""
+    return Constraint(attribute=attribute, op=op, values=values)
+
+
+def should(attribute: str, op: Operator, *values: Scalar) -> Constraint:
+    """A soft constraint."""
+    return Constraint(attribute=attribute, op=op, values=values, soft=True)
+
+
+def unmet(
+    code: Code, entries: int = 1, *, tasks: str = "task", says: Sequence[str] = (), groups: dict[str, Code] | None = None
+) -> ExpectedUnmet:
+    """Entries that no group takes, the words they are told, and every group's own code."""
+    return ExpectedUnmet(tasks=tasks, entries=entries, code=code, says=tuple(says), groups=groups)
+
+
+def deferred(group: str, slices: int, limit: str, *, says: Sequence[str] = ()) -> ExpectedDeferred:
+    """Slices that a limit holds back, and the words that say so."""
+    return ExpectedDeferred(group=group, slices=slices, limit=limit, says=tuple(says))
+
+
+def reserved(*, gangs: Sequence[str] = (), **amounts: Unpack[Amounts]) -> HostUsage:
+    """A host of which that much is in use."""
+    return HostUsage.model_validate({"reserved": amounts, "gangs": tuple(gangs)})
+
+
+def _device_of(host: dict[str, Any]) -> str:
+    return next((name for name in ("tpu", "gpu") if host.get(name)), "cpu")
+
+
+def _shape(fields: WantFields, *, gang_id: str | None) -> dict[str, Any]:
+    """The fields of a shape; a gang has an id only where it is demand."""
+    facts: dict[str, Any] = {"resources": {key: value for key, value in fields.items() if key in _RESOURCES}}
+    facts |= {key: value for key, value in fields.items() if key in ("constraints", "preemptible")}
+    if "device" in fields or "variants" in fields:
+        device = fields.get("device", _device_of(facts["resources"]))
+        facts["device"] = {"type": device, "variants": tuple(fields.get("variants", ()))}
+    if "gang" in fields:
+        gang = {"size": fields["gang"], "placement": fields.get("gang_placement", "whole_slices")}
+        gang |= {"tasks_per_host": fields.get("tasks_per_host")}
+        facts["gang"] = gang | ({} if gang_id is None else {"id": gang_id})
+    return facts
+
+
+def _offset(text: str) -> timedelta:
+    sign = -1 if text.startswith("-") else 1
+    return sign * timedelta(seconds=parse_seconds(text.removeprefix("-")))

@@ -1,0 +1,335 @@
+"""Cases: what a decision is given, what is expected of it, and how the two are compared.
+
+What an expectation leaves unsaid of placed, launches, deferred, unmet and standing is expected to be absent. The other
+fields are compared only where they are given. A word the format does not know is an error.
+"""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BeforeValidator, Field, model_validator
+
+from penstock.core.decide import decide
+from penstock.model.cluster import ClusterConfig
+from penstock.model.decision import Cause, Code, CostPerHour, Decision, Outcome, PoolDecision, Pressure, Tier
+from penstock.model.demand import Demand, DemandBuilder, Task, build_demand
+from penstock.model.runs import HostRef
+from penstock.model.slices import Availability, Health, Launched, Slice, SliceState, SliceUsage, StandingRequest
+from penstock.model.snapshot import Snapshot
+from penstock.model.units import Seconds
+from penstock.model.value import Value
+
+NOW = datetime(2026, 8, 24, 12, 0, tzinfo=UTC)
+"""The moment at which every case is decided."""
+SHORT = 200
+"""Characters of one short sentence: what an unmet entry is told, unless the case says otherwise."""
+
+Counts = dict[str, int]
+
+
+# --- what is given ------------------------------------------------------------------------------------------------
+
+
+def _one_or_more(value: Any) -> Any:
+    return value if value is None or isinstance(value, list | tuple) else (value,)
+
+
+class GivenSlice(Value):
+    """`count` slices of one group in one state; a READY slice without `usage` was never reported on."""
+
+    id: str
+    group: str
+    state: SliceState
+    count: int = 1
+    usage: Annotated[SliceUsage | None, BeforeValidator(_one_or_more)] = None
+    queued: bool = False
+    age: Seconds | None = None
+
+    def ids(self) -> list[str]:
+        """The ids of all of them."""
+        return [self.id] if self.count == 1 else [f"{self.id}/{n}" for n in range(self.count)]
+
+    def slices(self) -> list[Slice]:
+        """Each of them as the snapshot holds it."""
+        since = None if self.age is None else NOW - timedelta(seconds=self.age)
+        return [Slice(id=i, group=self.group, state=self.state, since=since, queued=self.queued) for i in self.ids()]
+
+
+class GivenTask(Task):
+    """`count` tasks alike or, with a gang, `count` gangs alike of which `pending` tasks each still wait."""
+
+    count: int = 1
+    pending: int | None = None
+
+    def tasks(self, start: int) -> list[Task]:
+        """Each of them as a controller would send it, numbered from `start` on."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in Task.model_fields}
+        if self.gang is None:
+            return [Task.model_construct(**fields | {"id": f"{self.id}/{start + n}"}) for n in range(self.count)]
+        found: list[Task] = []
+        for n in range(self.count):
+            gang = self.gang.model_copy(update={"id": self.gang.id if self.count == 1 else f"{self.gang.id}-{n}"})
+            for _ in range(self.pending or self.gang.size):
+                found.append(Task.model_construct(**fields | {"id": f"{self.id}/{start + len(found)}", "gang": gang}))
+        return found
+
+
+# --- what is expected ---------------------------------------------------------------------------------------------
+
+
+class ExpectedUnmet(Value):
+    """Entries of one kind of task that no group takes, and what their owner is told."""
+
+    tasks: str
+    entries: int = 1
+    code: Code
+    says: tuple[str, ...] = ()
+    longest: int = SHORT
+    groups: dict[str, Code] | None = None
+
+
+class ExpectedDeferred(Value):
+    """Slices of a group that a limit holds back."""
+
+    group: str
+    slices: int
+    limit: str
+    says: tuple[str, ...] = ()
+
+
+class ExpectedPool(Value):
+    """A pool in chips: charged before, charged by the launches, and the pressure on it."""
+
+    charged: int
+    launching: int = 0
+    pressure: Pressure = Pressure()
+
+
+class Expectation(Value):
+    """What the decision must say.
+
+    `placed: all` leaves open where entries go, so long as all but the unmet go somewhere. `no_more_than` stands in for
+    placed and launches where another planner's choice is a preference and not a rule: every entry is placed, and no more
+    slices are launched in all than it launches.
+    """
+
+    placed: Counts | Literal["all"] = Field(default_factory=dict)
+    launches: Counts = Field(default_factory=dict)
+    no_more_than: Counts | None = None
+    deferred: tuple[ExpectedDeferred, ...] = ()
+    unmet: tuple[ExpectedUnmet, ...] = ()
+    standing: dict[str, Code | Literal["met"]] = Field(default_factory=dict)
+    tiers: dict[str, dict[Tier, int]] | None = None
+    required: Counts | None = None
+    target: Counts | None = None
+    causes: dict[Cause, int] | None = None
+    outcomes: dict[str, Outcome] | None = None
+    availability: dict[str, Availability] | None = None
+    why: dict[str, str] | None = None
+    pressure: dict[str, Pressure] | None = None
+    pools: dict[str, ExpectedPool] | None = None
+    cost_per_hour: CostPerHour | None = None
+    changes_in: Literal["never"] | Seconds | None = None
+    drains: tuple[str, ...] | None = None
+
+    @model_validator(mode="after")
+    def _a_preference_is_not_exact(self) -> Self:
+        if self.no_more_than is not None and (self.placed or self.launches):
+            raise ValueError("give either no_more_than, or placed and launches")
+        return self
+
+
+class Case(Value):
+    """One decision: its input and what is expected of it."""
+
+    id: str = ""
+    title: str
+    note: str = ""
+    later: str = ""
+    config: ClusterConfig
+    slices: tuple[GivenSlice, ...] = ()
+    health: dict[str, Health] = Field(default_factory=dict)
+    standing: tuple[StandingRequest, ...] = ()
+    launched: tuple[Launched, ...] = ()
+    tasks: tuple[GivenTask, ...] = ()
+    expect: Expectation
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.title}".strip()
+
+    def demand(self) -> Demand:
+        """The tasks as entries, partly running gangs kept off the hosts they already have."""
+        tasks: list[Task] = []
+        for given in self.tasks:
+            tasks += given.tasks(len(tasks))
+        found, builder = build_demand(tasks), DemandBuilder()
+        for entry in found.entries():
+            run = found.workload.runs[entry.run]
+            gang_ids = () if entry.gang_id is None else (entry.gang_id,)
+            apart = () if entry.gang_id is None else self._hosts_of(entry.gang_id)
+            shape = found.workload.shapes[run.shape]
+            builder.add(shape, entry.task_ids, gang_ids=gang_ids, apart=apart, fault=run.fault)
+        return builder.build()
+
+    def _hosts_of(self, gang_id: str) -> tuple[HostRef, ...]:
+        """Where usage shows tasks of the gang running."""
+        usages = [(i, given.usage or ()) for given in self.slices for i in given.ids()]
+        return tuple(HostRef(i, h) for i, usage in usages for h, host in enumerate(usage) if gang_id in host.gangs)
+
+    def snapshot(self, demand: Demand) -> Snapshot:
+        """The closed input of the decision."""
+        usage = {i: given.usage for given in self.slices if given.usage is not None for i in given.ids()}
+        return Snapshot(
+            config=self.config,
+            now=NOW,
+            workload=demand.workload,
+            slices=tuple(piece for given in self.slices for piece in given.slices()),
+            usage=usage,
+            health=self.health,
+            standing=self.standing,
+            launched=self.launched,
+        )
+
+
+# --- how they are compared ----------------------------------------------------------------------------------------
+
+
+def check(case: Case) -> None:
+    """Decide, and compare the decision with what is expected."""
+    demand = case.demand()
+    decision = decide(case.snapshot(demand))
+    expect = case.expect
+    if expect.no_more_than is None:
+        assert expect.placed == "all" or _placed(decision) == _nonzero(expect.placed)
+        assert decision.launched() == _nonzero(expect.launches)
+    else:
+        launched = decision.launched()
+        assert sum(launched.values()) <= sum(expect.no_more_than.values()), launched
+    _check_unmet(demand, decision, expect)
+    _check_deferred(decision, expect)
+    assert {item.owner: "met" if item.met else item.code for item in decision.standing} == expect.standing
+    _check_details(decision, expect)
+
+
+def listed_in_reverse(case: Case) -> tuple[Decision, Decision]:
+    """The decision, and the one with groups, pools and standing requests listed the other way round."""
+    snapshot = case.snapshot(case.demand())
+    config = snapshot.config
+    turned = config.model_copy(update={"groups": config.groups[::-1], "pools": config.pools[::-1]})
+    return decide(snapshot), decide(snapshot.model_copy(update={"config": turned, "standing": snapshot.standing[::-1]}))
+
+
+def _placed(decision: Decision) -> Counts:
+    counts: Counter[str] = Counter()
+    for placed in decision.placed:
+        counts[placed.group] += placed.span.entries
+    return dict(counts)
+
+
+def _nonzero(counts: Counts) -> Counts:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _check_unmet(demand: Demand, decision: Decision, expect: Expectation) -> None:
+    found: dict[tuple[str, Code], tuple[int, str, dict[str, Code]]] = {}
+    for unmet in decision.unmet:
+        entries = [(span.run, position) for span in unmet.spans for position in range(span.first, span.first + span.entries)]
+        names = Counter(demand.span_task_ids(run, position, 1)[0].rsplit("/", 1)[0] for run, position in entries)
+        for name, count in names.items():
+            assert (name, unmet.code) not in found, f"{name} is unmet twice with one code; give the tasks names of their own"
+            found[name, unmet.code] = (count, unmet.message, unmet.groups)
+    told = {key: (count, message) for key, (count, message, _) in found.items()}
+    wanted = {(item.tasks, item.code): item.entries for item in expect.unmet}
+    assert {key: count for key, (count, _) in told.items()} == wanted, told
+    for item in expect.unmet:
+        _, message, groups = found[item.tasks, item.code]
+        assert [words for words in item.says if words not in message] == [], message
+        assert len(message) <= item.longest, message
+        assert item.groups is None or groups == item.groups
+    placed = sum(_placed(decision).values())
+    assert placed + sum(unmet.entries for unmet in decision.unmet) == demand.workload.entries
+
+
+def _check_deferred(decision: Decision, expect: Expectation) -> None:
+    found = {(held.group, held.limit): held for held in decision.deferred}
+    assert {key: held.slices for key, held in found.items()} == {(d.group, d.limit): d.slices for d in expect.deferred}
+    for item in expect.deferred:
+        message = found[item.group, item.limit].message
+        assert [words for words in item.says if words not in message] == [], message
+
+
+def _check_details(decision: Decision, expect: Expectation) -> None:
+    groups = {group.name: group for group in decision.groups}
+    if expect.tiers is not None:
+        assert _tiers(decision) == expect.tiers
+    if expect.required is not None:
+        assert _nonzero({name: group.required for name, group in groups.items()}) == _nonzero(expect.required)
+    if expect.causes is not None:
+        assert _causes(decision) == expect.causes
+    for field in ("target", "availability", "pressure"):
+        wanted: dict[str, object] | None = getattr(expect, field)
+        if wanted is not None:
+            assert {name: getattr(groups[name], field) for name in wanted} == wanted
+    if expect.outcomes is not None:
+        assert {name: groups[name].outcome for name in expect.outcomes} == expect.outcomes
+    for name, words in (expect.why or {}).items():
+        assert words in groups[name].why
+    if expect.pools is not None:
+        assert {pool.name: _figures(pool) for pool in decision.pools} == expect.pools
+    if expect.cost_per_hour is not None:
+        assert decision.cost_per_hour == expect.cost_per_hour
+    if expect.changes_in is not None:
+        moment = decision.next_change_at
+        assert ("never" if moment is None else (moment - NOW).total_seconds()) == expect.changes_in
+    if expect.drains is not None:
+        assert tuple(drain.slice_id for drain in decision.drains) == expect.drains
+
+
+def _tiers(decision: Decision) -> dict[str, dict[Tier, int]]:
+    found: dict[str, dict[Tier, int]] = {}
+    for placed in decision.placed:
+        tiers = found.setdefault(placed.group, {})
+        tiers[placed.tier] = tiers.get(placed.tier, 0) + placed.span.entries
+    return found
+
+
+def _causes(decision: Decision) -> dict[Cause, int]:
+    counts: Counter[Cause] = Counter()
+    for launch in decision.launches:
+        counts[launch.cause] += launch.slices
+    return dict(counts)
+
+
+def _figures(pool: PoolDecision) -> ExpectedPool:
+    return ExpectedPool(charged=pool.charged, launching=pool.launching, pressure=pool.pressure)
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+class CaseFile(Value):
+    """A file of cases; what `config` and `group` say holds for every case and group that does not say otherwise."""
+
+    about: str
+    config: dict[str, Any] = Field(default_factory=dict)
+    group: dict[str, Any] = Field(default_factory=dict)
+    cases: tuple[dict[str, Any], ...]
+
+    def parsed(self) -> list[Case]:
+        """The cases, with the file's defaults filled in."""
+        return [Case.model_validate(case | {"config": self._config(case.get("config", {}))}) for case in self.cases]
+
+    def _config(self, given: dict[str, Any]) -> dict[str, Any]:
+        config = {"cluster": "scenario"} | self.config | given
+        return config | {"groups": [self.group | group for group in config.get("groups", ())]}
+
+
+def load_cases(path: Path) -> list[Case]:
+    """The cases of a file; ids are unique in it."""
+    cases = CaseFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).parsed()
+    repeated = [i for i, count in Counter(case.id for case in cases).items() if count > 1 or not i]
+    assert not repeated, f"{path.name}: every case needs an id of its own; repeated or empty: {repeated}"
+    return cases
