@@ -1,0 +1,63 @@
+"""`python -m bench`: run the benchmarks, print the tables and the verdicts."""
+
+from pathlib import Path
+
+import click
+
+from bench.packing import PackingRun, run_packing
+from bench.report import packing_table, routing_table, state_line, verdict_lines, wide_console
+from bench.routing import RoutingResult, run_routing
+from bench.state import StateResult, run_state
+from bench.targets import Verdict, packing_verdicts, routing_verdicts, state_verdicts
+from penstock.model.value import Value
+
+
+class BenchRun(Value):
+    """Everything a run found, as `--json` writes it."""
+
+    quick: bool
+    routing: tuple[RoutingResult, ...] = ()
+    packing: PackingRun | None = None
+    state: StateResult | None = None
+    verdicts: tuple[Verdict, ...]
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Up to 10,000 entries, and only the large packing cases.")
+@click.option("--only", type=click.Choice(["routing", "packing", "state"]), help="One of the benchmarks.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every figure to this file too.")
+def main(*, quick: bool, only: str | None, json_file: Path | None) -> None:
+    """Measure decisions on recorded workloads, beside the best public planners."""
+    found = _measure(quick=quick, only=only)
+    console = wide_console()
+    if found.routing:
+        console.print(routing_table(found.routing))
+    if found.packing:
+        console.print(packing_table(found.packing))
+    if found.state:
+        console.print(state_line(found.state), highlight=False, soft_wrap=True)
+    console.print("Targets")
+    for line in verdict_lines(found.verdicts):
+        console.print(line, highlight=False, soft_wrap=True)
+    if json_file is not None:
+        json_file.write_text(found.model_dump_json(indent=1) + "\n")
+
+
+def _measure(*, quick: bool, only: str | None) -> BenchRun:
+    verdicts: list[Verdict] = []
+    routing: list[RoutingResult] = []
+    packing = state = None
+    if only in (None, "routing"):
+        routing = run_routing(quick=quick)
+        verdicts += routing_verdicts(routing)
+    if only in (None, "packing"):
+        packing = run_packing(quick=quick)
+        verdicts += packing_verdicts(packing)
+    if only in (None, "state"):
+        state = run_state()
+        verdicts += state_verdicts(state)
+    return BenchRun(quick=quick, routing=tuple(routing), packing=packing, state=state, verdicts=tuple(verdicts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""How a run is shown: two tables, a line and a list of verdicts."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bench.packing import PackingResult, PackingRun
+from bench.ray_peer import RAY
+from bench.routing import RoutingResult
+from bench.state import REPEATS, SLICES, TASKS, StateResult
+from bench.targets import Status, Verdict, cost_speedup, packing_speedup
+
+_COLOURS = {Status.REACHED: "green", Status.MISSED: "red", Status.NOT_RUN: "yellow"}
+_TABLE_WIDTH = 170
+"""Wide enough for the widest row: figures that wrap cannot be compared, so a narrow pipe gets long lines instead."""
+
+
+def wide_console() -> Console:
+    """A console on which no row of the tables wraps."""
+    console = Console()
+    return console if console.width >= _TABLE_WIDTH else Console(width=_TABLE_WIDTH)
+
+
+def routing_table(results: Iterable[RoutingResult]) -> Table:
+    """A row per workload, with the recorded router beside it."""
+    table = Table(title="Demand routing: one decision by priority", title_justify="left", caption_justify="left")
+    table.caption = (
+        "CPU seconds of decide(), reasons and sentences included: best of 3, or one call at n = 100,000, each on a snapshot of "
+        "its own. Router: Iris route_demand as recorded in 2026-11 on a 2-core machine, not taken in this run; read the ratio "
+        "as an order of magnitude. Peak: the process up to the last decision. Demand: build_demand() from tasks, apart, "
+        "without validating them. It merges neighbours of one shape into runs before decide() is timed (tpu/ample and tpu/tight "
+        "become a single run), so add its column before comparing with a router that takes entries one by one."
+    )
+    table.add_column("workload")
+    for name in ("groups", "n", "CPU s", "router s", "ratio", "placed", "unmet", "slices", "peak MB", "demand CPU s"):
+        table.add_column(name, justify="right")
+    previous = None
+    for row in results:
+        if previous is not None and previous != row.workload:
+            table.add_section()
+        previous = row.workload
+        table.add_row(*_routing_cells(row))
+    return table
+
+
+def state_line(result: StateResult) -> str:
+    """The full state in one line."""
+    return (
+        f"State of {TASKS:,} tasks and {SLICES:,} slices: {result.json_bytes:,} bytes of JSON, encoded in "
+        f"{result.encode_seconds:.3f} s, decoded in {result.decode_seconds:.3f} s of CPU (best of {REPEATS}), "
+        f"peak {result.peak_mb:.0f} MB"
+    )
+
+
+def packing_table(run: PackingRun) -> Table:
+    """A row per case: Ray, `packing`, `cost`, and the bounds."""
+    table = Table(title="Bin packing: one decision beside Ray", title_justify="left", caption_justify="left")
+    table.caption = _packing_caption(run)
+    table.add_column("case", no_wrap=True)
+    for name in (
+        "Ray\nCPU s",
+        "packing\nCPU s",
+        "ratio",
+        "slices\nours / Ray / bound",
+        "cost\nCPU s",
+        "ratio",
+        "cost\nours / Ray / LP bound",
+        "whole-task\nbound",
+        "cost /\nbound",
+        "slices\nof cost",
+        "peak\nMB",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in run.results:
+        table.add_row(*_packing_cells(row))
+    return table
+
+
+def verdict_lines(verdicts: Iterable[Verdict]) -> list[str]:
+    """A line per target, and one below it per row that misses."""
+    lines = []
+    for verdict in verdicts:
+        colour = _COLOURS[verdict.status]
+        figures = f": {escape(verdict.figures)}" if verdict.figures else ""
+        lines.append(f"[{colour}]{verdict.status:8}[/{colour}] {escape(verdict.target)}{figures}")
+        lines += [f"           {escape(miss)}" for miss in verdict.misses]
+    return lines
+
+
+def _routing_cells(row: RoutingResult) -> list[str]:
+    router = row.router_seconds
+    return [
+        row.workload,
+        str(row.groups),
+        f"{row.entries:,}",
+        f"{row.cpu_seconds:.4f}",
+        "–" if router is None else f"{router:g}",
+        "–" if router is None else f"{router / row.cpu_seconds:.0f}×",
+        f"{row.placed:,}",
+        f"{row.unmet:,}",
+        f"{row.launched:,}",
+        f"{row.peak_mb:.0f}",
+        f"{row.demand_seconds:.4f}",
+    ]
+
+
+def _packing_cells(row: PackingResult) -> list[str]:
+    packing, cost, ray = row.ours.packing, row.ours.cost, row.ray
+    whole = row.whole_task_cost_bound
+    return [
+        row.case,
+        f"{ray.cpu_seconds:.4f}{'' if ray.measured else '*'}",
+        f"{packing.cpu_seconds:.4f}",
+        f"{packing_speedup(row):.0f}×",
+        f"{packing.slices} / {ray.nodes} / {row.slices_bound}",
+        f"{cost.cpu_seconds:.4f}",
+        f"{cost_speedup(row):.0f}×",
+        f"{cost.cost:.2f} / {ray.cost:.2f} / {row.cost_bound:.2f}",
+        "–" if whole is None else f"{whole:.2f}",
+        f"{row.over_bound:.4f}",
+        str(cost.slices),
+        f"{row.ours.peak_mb:.0f}",
+    ]
+
+
+def _packing_caption(run: PackingRun) -> str:
+    if run.ray_missing is None:
+        ray = f"{RAY} ResourceDemandScheduler.schedule() in this run and on this machine"
+    else:
+        ray = f"* as recorded in the cases: {RAY} could not be installed here ({escape(run.ray_missing)}), so ratios mix machines"
+    return (
+        f"CPU seconds: median of 3 on either side; one call of Ray's where it takes over 2 s. Ray: {ray}. "
+        "The LP bound lets a task straddle hosts, so with existing nodes (e200) it may be out of reach; with a single shape the "
+        "whole-task bound (tasks that fit existing hosts whole, the rest at the cheapest share of a host) takes its place."
+    )

@@ -1,0 +1,90 @@
+"""The state at full size: a hundred thousand tasks of 1,200 shapes and five thousand busy slices, encoded and decoded."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+from bench.measuring import output_of, peak_megabytes, progress, timed
+from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.model.cluster import ClusterConfig
+from penstock.model.demand import Demand, DemandBuilder
+from penstock.model.resources import Resources
+from penstock.model.shape import Shape
+from penstock.model.slices import HostState, HostUsage, Slice, SliceState
+from penstock.model.value import Value
+
+TASKS = 100_000
+SLICES = 5_000
+SHAPES = 1_200
+GROUPS = 50
+HOSTS = 4
+REPEATS = 5
+
+_NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+
+class StateResult(Value):
+    """What the state weighs, and what it takes to write and to read it."""
+
+    json_bytes: int
+    encode_seconds: float
+    decode_seconds: float
+    peak_mb: float
+
+
+def run_state() -> StateResult:
+    """Measure in a process of its own."""
+    progress(f"state: {TASKS:,} tasks, {SLICES:,} slices")
+    return StateResult.model_validate_json(output_of("bench.state"))
+
+
+def full_state() -> AutoscalerState:
+    """A state as large as one cluster's gets; every task a run of its own, every host busy with a task it names."""
+    chance = random.Random(7)
+    groups = [
+        {"name": f"g{i}", "device": {"type": "tpu", "variant": "v5litepod-16"}, "host": {"cpu": 112}, "max_slices": SLICES}
+        for i in range(GROUPS)
+    ]
+    slices = tuple(
+        Slice(
+            id=f"g{i % GROUPS}-{chance.getrandbits(48):012x}",
+            group=f"g{i % GROUPS}",
+            state=SliceState.READY,
+            since=_NOW - timedelta(seconds=chance.randrange(1_000_000)),
+        )
+        for i in range(SLICES)
+    )
+    reserved = Resources(cpu=100, memory="128GiB", tpu=4)
+    usage = {
+        piece.id: tuple(HostUsage(state=HostState.BUSY, reserved=reserved, tasks=(f"/u/run{i}/{k}",)) for k in range(HOSTS))
+        for i, piece in enumerate(slices)
+    }
+    return AutoscalerState(
+        now=_NOW,
+        config=ClusterConfig.model_validate({"cluster": "full", "groups": groups}),
+        slices=slices,
+        usage=usage,
+        demand={"default": SourceDemand(epoch=1, revision=1, demand=_demand(chance))},
+    )
+
+
+def _demand(chance: random.Random) -> Demand:
+    shapes = [
+        Shape(resources=Resources(cpu=1 + i % 4, memory=f"{2 + i // 4 % 15}GiB", disk=f"{1 + i // 60}GiB")) for i in range(SHAPES)
+    ]
+    builder = DemandBuilder()
+    for i in range(TASKS):
+        builder.add(chance.choice(shapes), (f"/user{i % 37}/job{i // 50}/{i % 50}",))
+    return builder.build()
+
+
+def _measure() -> StateResult:
+    state = full_state()
+    encode, text = timed(lambda: state, AutoscalerState.model_dump_json, repeats=REPEATS)
+    decode, again = timed(lambda: text, AutoscalerState.model_validate_json, repeats=REPEATS)
+    if again != state:
+        raise ValueError("the state that was read is not the state that was written")
+    return StateResult(json_bytes=len(text), encode_seconds=min(encode), decode_seconds=min(decode), peak_mb=peak_megabytes())
+
+
+if __name__ == "__main__":
+    print(_measure().model_dump_json())

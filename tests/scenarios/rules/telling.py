@@ -1,0 +1,193 @@
+"""Rules of what is told: reasons and figures."""
+
+from penstock.model.cluster import Limits
+from penstock.model.constraints import Operator as Op
+from penstock.model.decision import Code, CostPerHour, Outcome, Pressure, Tier
+from penstock.model.slices import Availability, SliceState
+from tests.scenarios.builder import deferred, must, scenario, unmet
+from tests.scenarios.cases import ExpectedPool
+
+READY, IN_FLIGHT, NEW = Tier.READY, Tier.IN_FLIGHT, Tier.NEW
+
+
+REASONS = (
+    scenario("a region given as a zone is recognised")
+    .group("g", zone="us-west4-a")
+    .wants(1, cpu=1, constraints=[must("zone", Op.EQ, "us-west4")])
+    .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["us-west4 is a region", "region = us-west4", "us-west4-a"])]),
+    scenario("a misspelt variant is answered with the one that was meant")
+    .group("a", tpu=4, variant="v5p-8")
+    .group("b", tpu=4, variant="v4-8")
+    .wants(1, tpu=4, variants=["v5pp-8"])
+    .expects(
+        unmet=[
+            unmet(
+                Code.NO_MATCHING_GROUP,
+                says=["variant v5pp-8", "did you mean v5p-8?"],
+                groups={"a": Code.VARIANT_MISMATCH, "b": Code.VARIANT_MISMATCH},
+            )
+        ]
+    ),
+    scenario("a variant like no other is answered with what is on offer")
+    .group("a", tpu=4, variant="v5p-8")
+    .group("b", tpu=4, variant="v4-8")
+    .wants(1, tpu=4, variants=["trillium"])
+    .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["variant trillium", "on offer: v4-8, v5p-8"])]),
+    scenario("a misspelt value of an attribute is answered with the one that was meant")
+    .group("g", attributes={"network": "premium"})
+    .wants(1, cpu=1, constraints=[must("network", Op.EQ, "premum")])
+    .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["network = premum", "did you mean premium?"])]),
+    scenario("a misspelt attribute is answered with the one that was meant")
+    .group("g", attributes={"network": "premium"})
+    .wants(1, cpu=1, constraints=[must("netwrok", Op.EQ, "premium")])
+    .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["netwrok", "did you mean network?"])]),
+    scenario("the constraint that excludes the last candidates is named, with them")
+    .group("west", zone="us-west4-a")
+    .group("east", zone="us-east1-b", preemptible=True)
+    .wants(1, cpu=1, constraints=[must("zone", Op.EQ, "us-west4-a"), must("preemptible", Op.EQ, True)])
+    .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["preemptible = true", "excludes the last candidates", "west"])]),
+    scenario("a device that no group has is said so, with those they have")
+    .group("g")
+    .wants(1, gpu=1)
+    .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["device gpu", "cpu"], groups={"g": Code.DEVICE_MISMATCH})]),
+    scenario("preemptible slices where there are none are said to be what is missing")
+    .group("g")
+    .wants(1, cpu=1, preemptible=True)
+    .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["preemptible = true"], groups={"g": Code.CONSTRAINT_MISMATCH})]),
+    scenario("a task too big for a host is told the dimension, what it needs, what there is and what is short")
+    .group("g", memory="16GiB")
+    .wants(1, cpu=1, memory="24GiB")
+    .expects(
+        unmet=[
+            unmet(
+                Code.INSUFFICIENT_RESOURCES,
+                says=["memory 24GiB", "16GiB", "8GiB short"],
+                groups={"g": Code.INSUFFICIENT_RESOURCES},
+            )
+        ]
+    ),
+    scenario("a task too big for every host is told of the closest")
+    .group("small", cpu=2)
+    .group("large", cpu=8)
+    .wants(1, cpu=10)
+    .expects(unmet=[unmet(Code.INSUFFICIENT_RESOURCES, says=["large", "cpu 10", "2 short"])]),
+    scenario("no_capacity lists each group with its own code")
+    .cluster(max_slices=3)
+    .pool("res", 0)
+    .group("full", priority=1, max_slices=1, busy=1)
+    .group("blocked", priority=2)
+    .group("pooled", priority=3, tpu=4, pool="res")
+    .group("capped", priority=4, busy=2)
+    .group("tiny", priority=5, cpu=1)
+    .health("blocked", Availability.QUOTA_EXCEEDED)
+    .wants(1, cpu=4)
+    .expects(
+        unmet=[
+            unmet(
+                Code.NO_CAPACITY,
+                says=[
+                    "full=at_max",
+                    "blocked=quota_exceeded",
+                    "pooled=pool_exhausted",
+                    "capped=cluster_at_max",
+                    "tiny=insufficient_resources",
+                ],
+                groups={
+                    "full": Code.AT_MAX,
+                    "blocked": Code.QUOTA_EXCEEDED,
+                    "pooled": Code.POOL_EXHAUSTED,
+                    "capped": Code.CLUSTER_AT_MAX,
+                    "tiny": Code.INSUFFICIENT_RESOURCES,
+                },
+            )
+        ]
+    ),
+    scenario("a list of many groups is cut short and says how many more")
+    .group("a", max_slices=0)
+    .group("b", max_slices=0)
+    .group("c", max_slices=0)
+    .group("d", max_slices=0)
+    .group("e", max_slices=0)
+    .group("f", max_slices=0)
+    .group("g", max_slices=0)
+    .wants(1, cpu=1)
+    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["a=at_max", "e=at_max", "and 2 more"])]),
+    scenario("every group says what became of it, and why")
+    .group("taken", priority=1, max_slices=2, idle=1)
+    .group("kept", priority=2, tpu=4, warm_slices=1)
+    .group("full", priority=3, tpu=4, max_slices=1, busy=1)
+    .group("idle", priority=4, tpu=4)
+    .wants(2, cpu=4)
+    .expects(
+        placed={"taken": 2},
+        launches={"taken": 1, "kept": 1},
+        outcomes={"taken": Outcome.SELECTED, "kept": Outcome.KEPT, "full": Outcome.BLOCKED, "idle": Outcome.IDLE},
+        why={"taken": "1 on READY slices, 1 on new slices", "kept": "1 for warm slices", "full": "1 of 1 slices"},
+    ),
+)
+
+
+FIGURES = (
+    scenario("the next change is the earliest of all")
+    .cluster(patience="10m", ready_grace="2m")
+    .group("g", max_slices=4)
+    .group("blocked", gpu=1)
+    .slice("asked", "g", SliceState.REQUESTING, age="1m")
+    .slice("new", "g", SliceState.READY, age="1m")
+    .health("blocked", Availability.BACKOFF, until="3m")
+    .standing("ana", 1, cpu=4, expires="2m")
+    .expects(standing={"ana": "met"}, changes_in="1m"),
+    scenario("when nothing changes by itself there is no next change")
+    .group("g", max_slices=2, busy=1, booting=1)
+    .wants(1, cpu=1)
+    .expects(placed={"g": 1}, changes_in="never"),
+    scenario("the cost is what exists, before; and with what is launched, after")
+    .group("a", price=1.5, max_slices=2, busy=1, draining=1)
+    .group("b", price=10.0, booting=1)
+    .wants(2, cpu=4)
+    .expects(placed={"b": 2}, launches={"b": 1}, cost_per_hour=CostPerHour(before=13.0, after=23.0)),
+    scenario("a slice only asked for costs nothing yet, and what is deferred costs nothing after")
+    .group("g", price=2.0, requesting=1, limits=Limits(in_flight=2))
+    .wants(3, cpu=4)
+    .expects(
+        placed={"g": 3},
+        launches={"g": 1},
+        deferred=[deferred("g", 1, "in_flight")],
+        cost_per_hour=CostPerHour(before=0.0, after=4.0),
+    ),
+    scenario("demand that is denied is pressure on its first candidate, in slices")
+    .group("first", priority=1, cpu=4, max_slices=1, busy=1)
+    .group("second", priority=2, cpu=4, max_slices=1, busy=1)
+    .wants(6, cpu=1)
+    .expects(
+        unmet=[unmet(Code.NO_CAPACITY, 6)],
+        pressure={"first": Pressure(capacity=2), "second": Pressure()},
+    ),
+    scenario("a gang that is denied is pressure of all its slices")
+    .group("g", tpu=4, hosts=4, max_slices=1)
+    .wants(2, tpu=4, gang=8)
+    .expects(unmet=[unmet(Code.NO_CAPACITY, 2)], pressure={"g": Pressure(capacity=4)}),
+    scenario("demand that no group could ever take is pressure on none")
+    .group("g")
+    .wants(1, cpu=64)
+    .expects(unmet=[unmet(Code.INSUFFICIENT_RESOURCES)], pressure={"g": Pressure()}),
+    scenario("busy slices above the watermark are logical pressure")
+    .group("g", watermark=80, max_slices=10, busy=10)
+    .expects(pressure={"g": Pressure(logical=2)}),
+    scenario("slices launched, on their way and leaving are accounted for")
+    .group("g", booting=1, queued=1, draining=1, deleting=1)
+    .wants(2, cpu=4)
+    .expects(placed={"g": 2}, launches={"g": 1}, pressure={"g": Pressure(accounted_for=5)}),
+    scenario("pressure on a pool is in chips")
+    .pool("res", 32)
+    .group("g", tpu=4, hosts=4, pool="res", booting=1)
+    .wants(5, tpu=4, gang=4)
+    .expects(
+        placed={"g": 2},
+        launches={"g": 1},
+        unmet=[unmet(Code.NO_CAPACITY, 3, says=["g=pool_exhausted"])],
+        pools={"res": ExpectedPool(charged=16, launching=16, pressure=Pressure(capacity=48, accounted_for=32))},
+    ),
+)
+
+RULES = (*REASONS, *FIGURES)
