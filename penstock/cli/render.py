@@ -13,6 +13,9 @@ from penstock.model.decision import GroupDecision, Outcome, Tier
 NARROWEST = 100
 """Columns assumed where the output is no terminal, so that tables in files and pipes stay readable."""
 
+SHOWN = 10
+"""Rows of unmet demand, and of idle groups, before the rest are only counted."""
+
 _OUTCOME_STYLE = {Outcome.SELECTED: "green", Outcome.KEPT: "cyan", Outcome.BLOCKED: "red", Outcome.IDLE: "dim"}
 _STATUS_STYLE = {Status.UNMET: "red", Status.UNKNOWN: "red", Status.WAITING: "yellow"}
 
@@ -48,7 +51,10 @@ def _groups_table(summary: DecisionSummary) -> Table:
         table.add_column(name, justify="right")
     table.add_column("outcome")
     table.add_column("why", overflow="fold")
-    for group in summary.groups.values():
+    idle = [group.name for group in summary.groups.values() if group.outcome is Outcome.IDLE]
+    if len(idle) > SHOWN:
+        table.caption = f"and {len(idle) - SHOWN:,} more idle groups"
+    for group in (group for group in summary.groups.values() if group.name not in idle[SHOWN:]):
         style = _OUTCOME_STYLE[group.outcome]
         launch = f"[bold green]+{group.launch}[/]" if group.launch else "0"
         deferred = f"[yellow]{group.deferred}[/]" if group.deferred else "0"
@@ -81,8 +87,12 @@ def _unmet_table(unmet: tuple[UnmetSummary, ...]) -> Table:
     table.add_column("tasks", overflow="fold")
     table.add_column("reason", overflow="fold")
     table.add_column("remedy", overflow="fold")
-    for item in sorted(unmet, key=lambda item: -item.count):
+    largest = sorted(unmet, key=lambda item: -item.count)
+    for item in largest[:SHOWN]:
         table.add_row(escape(_tasks(item)), f"[red]{item.code}[/]: {escape(item.message)}", escape(item.remedy_text or "–"))
+    if len(largest) > SHOWN:
+        rest = largest[SHOWN:]
+        table.caption = f"and {len(rest):,} more shapes, {sum(item.tasks for item in rest):,} tasks: --json lists them all"
     return table
 
 

@@ -37,20 +37,18 @@ class DemandItem(Shape):
 
     def parts(self) -> Iterator[Task | Batch]:
         """The tasks this item stands for."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in ("device", "resources", "constraints", "preemptible")}
         names = [self.id] if self.count == 1 else [f"{self.id}/{i}" for i in range(self.count)]
         if self.gang is None:
-            yield Batch(Shape.model_construct(**fields, gang=None), names, self.count)
-            return
-        gang = Gang.model_construct(**{name: getattr(self.gang, name) for name in Gang.model_fields})
-        if self.gang.id is None:
+            yield Batch(self, names, self.count)
+        elif self.gang.id is None:
             pending = self.gang.pending or self.gang.size
-            ids = [f"{name}/{i}" for name in names for i in range(pending)]
-            yield Batch(Shape.model_construct(**fields, gang=gang), ids, self.count, names)
-            return
-        member = TaskGang(id=self.gang.id, **gang.model_dump())
-        for name in names:
-            yield Task.model_construct(**fields, id=name, gang=member)
+            yield Batch(self, [f"{name}/{i}" for name in names for i in range(pending)], self.count, names)
+        else:
+            shape = self.alone()
+            assert shape.gang is not None
+            member = TaskGang(id=self.gang.id, **vars(shape.gang))
+            for name in names:
+                yield Task.model_construct(**vars(shape) | {"id": name, "gang": member})
 
 
 class DemandFile(Value):

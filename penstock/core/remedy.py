@@ -14,8 +14,8 @@ TRIED_GROUPS = 3
 """Candidate groups whose maximum is tried: those preferred most."""
 LARGEST = 10
 """Unmet shapes for which remedies are looked for when nobody asks for one in particular."""
-EFFORT = 500_000
-"""Runs and slices that may be decided on in search of remedies: some seconds, however large the demand is."""
+EFFORT = 300_000
+"""Runs and slices that may be decided on in search of remedies: a few seconds, however large the demand is."""
 PLENTY = 1_000_000
 """A limit that no demand reaches, to see how much the demand takes."""
 

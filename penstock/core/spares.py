@@ -59,7 +59,7 @@ class _Floor:
 
     def add(self, request: StandingRequest, reasons: Reasons) -> StandingOutcome:
         """Grant the request if all of it finds a place beside what others were granted."""
-        wanted = [(shape_without_count(item), item.count) for item in request.wants]
+        wanted = [(item.alone(), item.count) for item in request.wants]
         trial = self._place([*self._granted, *wanted])
         if not trial.unplaced:
             self._granted += wanted
@@ -80,12 +80,6 @@ class _Floor:
         plan.add_flight(self._fleet.new_room(g, 0) for g in self._planned)
         place_by_priority(plan, Wants(shapes, self._fleet.matcher, conserve=self._conserve), runs, {})
         return plan
-
-
-def shape_without_count(item: Shape) -> Shape:
-    """The shape that a standing item wants room for."""
-    fields = {name: getattr(item, name) for name in Shape.model_fields}
-    return Shape.model_construct(**fields)
 
 
 def open_spares(plan: Plan) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
+from penstock.model.bulk import in_bulk
 from penstock.model.packed import Ids, PackedSchema, pack, unpack
 from penstock.model.resources import DIMENSIONS, Resources, format_amount
 from penstock.model.runs import Fault, FaultCode, HostRef, Run, Runs
@@ -154,7 +155,7 @@ class DemandBuilder:
     """Collects entries in order and merges neighbours of one shape into runs."""
 
     def __init__(self) -> None:
-        self._shapes: dict[Shape, int] = {}
+        self._shapes: dict[tuple[object, ...], tuple[int, Shape]] = {}
         self._runs: list[Run] = []
         self._task_ids: list[str] = []
         self._gang_ids: list[str] = []
@@ -170,7 +171,10 @@ class DemandBuilder:
         fault: Fault | None = None,
     ) -> None:
         """Append equal entries; `task_ids` are divided among them evenly."""
-        number = self._shapes.setdefault(shape, len(self._shapes))
+        known = self._shapes.get(shape.key)
+        if known is None:
+            known = self._shapes[shape.key] = (len(self._shapes), shape.alone())
+        number = known[0]
         run = Run(number, entries, len(task_ids) // entries, apart, fault)
         self._task_ids += task_ids
         self._gang_ids += gang_ids
@@ -183,7 +187,7 @@ class DemandBuilder:
     def build(self) -> Demand:
         """The demand collected so far."""
         return Demand.model_construct(
-            workload=Workload.model_construct(shapes=tuple(self._shapes), runs=tuple(self._runs)),
+            workload=Workload.model_construct(shapes=tuple(shape for _, shape in self._shapes.values()), runs=tuple(self._runs)),
             task_ids=tuple(self._task_ids),
             gang_ids=tuple(self._gang_ids),
         )
@@ -198,6 +202,7 @@ class Batch(NamedTuple):
     gang_ids: Sequence[str] = ()
 
 
+@in_bulk
 def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
     """Tasks as entries: one per task, or one per gang at the place of its first task.
 
@@ -217,20 +222,12 @@ def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
         if isinstance(item, Batch):
             builder.add(item.shape, item.task_ids, entries=item.entries, gang_ids=item.gang_ids)
         elif isinstance(item, Task):
-            builder.add(shape_of(item), (item.id,))
+            builder.add(item, (item.id,))
         else:
             members = gangs[item]
             ids = tuple(member.id for member in members)
-            builder.add(shape_of(members[0]), ids, gang_ids=(item,), fault=_gang_fault(item, members))
+            builder.add(members[0], ids, gang_ids=(item,), fault=_gang_fault(item, members))
     return builder.build()
-
-
-def shape_of(task: Task) -> Shape:
-    """What the task requires, without who it is."""
-    gang = task.gang and Gang(size=task.gang.size, placement=task.gang.placement, tasks_per_host=task.gang.tasks_per_host)
-    return Shape.model_construct(
-        device=task.device, resources=task.resources, constraints=task.constraints, preemptible=task.preemptible, gang=gang
-    )
 
 
 def _gang_fault(gang_id: str, members: Sequence[Task]) -> Fault | None:
