@@ -12,7 +12,7 @@ from penstock.core.priority import place_by_priority
 from penstock.core.reasons import Reasons
 from penstock.core.resources import smallest
 from penstock.core.spares import Standing, open_minimum, open_spares, open_standing
-from penstock.core.strategies import Strategy, strategies
+from penstock.core.strategies import ROUNDED, Strategy, strategies
 from penstock.core.wants import Wants
 from penstock.model.bulk import in_bulk
 from penstock.model.cluster import Placement
@@ -85,7 +85,7 @@ def _price_of(plan: Plan, placement: Placement) -> tuple[float, int]:
     """What is compared between complete plans: money then slices, or slices alone."""
     slices = sum(plan.opened)
     cost = sum(count * group.price for count, group in zip(plan.opened, plan.fleet.groups, strict=True))
-    return (round(cost, 6), slices) if placement is Placement.COST else (slices, 0)
+    return (round(cost, ROUNDED), slices) if placement is Placement.COST else (slices, 0)
 
 
 def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:

@@ -67,12 +67,11 @@ class Plan:
             for host in room.hosts:
                 self._append_flight(host)
 
-    def open(self, g: int, slices: int, cause: Cause) -> list[SliceRoom]:
-        """Order whole slices that hold nothing yet, one unit each."""
-        self.charge(((g, 1),), slices, cause)
-        rooms = [self.fleet.new_room(g, 0) for _ in range(slices)]
-        self.add_flight(rooms)
-        return rooms
+    def open(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause) -> None:
+        """Order whole slices that hold nothing yet, as units."""
+        self.charge(parts, times, cause)
+        for g, slices in parts * times:
+            self.add_flight(self.fleet.new_room(g, 0) for _ in range(slices))
 
     def charge(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause) -> None:
         """Order slices without rooms of their own: those filled to the brim as they are opened."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from penstock.core.fleet import Fleet
 from penstock.core.headroom import Headroom
-from penstock.core.plan import Plan
+from penstock.core.plan import Plan, Unit
 from penstock.core.priority import place_by_priority
 from penstock.core.reasons import Reasons
 from penstock.core.resources import smallest
@@ -23,7 +23,7 @@ def open_minimum(plan: Plan) -> None:
         missing = group.min_slices - held.ready - held.in_flight - held.queued
         slices = min(missing, plan.headroom.of(g))
         if slices > 0:
-            plan.open(g, slices, Cause.MINIMUM)
+            plan.open(((g, 1),), slices, Cause.MINIMUM)
 
 
 class Standing(NamedTuple):
@@ -39,9 +39,8 @@ def open_standing(plan: Plan, reasons: Reasons) -> Standing:
     live = [request for request in snapshot.standing if request.expires is None or request.expires > snapshot.now]
     floor = _Floor(plan)
     outcomes = tuple(floor.add(request, reasons) for request in sorted(live, key=lambda request: request.owner))
-    for g, slices in enumerate(floor.opened):
-        if slices:
-            plan.open(g, slices, Cause.STANDING)
+    for unit in floor.units:
+        plan.open(unit.parts, unit.times, Cause.STANDING)
     return Standing(outcomes, floor.used)
 
 
@@ -54,7 +53,7 @@ class _Floor:
         self._start: Headroom = plan.headroom
         self._conserve = plan.fleet.snapshot.config.conserve_accelerators
         self._granted: list[tuple[Shape, int]] = []
-        self.opened = [0] * len(plan.fleet.groups)
+        self.units: list[Unit] = []
         self.used = [0] * len(plan.fleet.groups)
 
     def add(self, request: StandingRequest, reasons: Reasons) -> StandingOutcome:
@@ -63,7 +62,7 @@ class _Floor:
         trial = self._place([*self._granted, *wanted])
         if not trial.unplaced:
             self._granted += wanted
-            self.opened, self.used = trial.opened, trial.required
+            self.units, self.used = trial.units, trial.required
             return StandingOutcome(owner=request.owner, met=True)
         number = trial.unplaced[0][0]
         shape = [*self._granted, *wanted][number][0]

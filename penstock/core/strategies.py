@@ -81,7 +81,8 @@ class _View:
         """Accelerated work first, gangs before single tasks, then by size; equal sizes in order of arrival."""
         want, fractions = self.wants[w], self.fractions[w]
         tasks = want.gang.size if want.gang else 0
-        return (not want.shape.accelerated, -tasks * self.sizes[w], -max(fractions[GPU], fractions[TPU]), -self.sizes[w], w)
+        sizes = _rounded(-tasks * self.sizes[w], -max(fractions[GPU], fractions[TPU]), -self.sizes[w])
+        return (not want.shape.accelerated, *sizes, w)
 
     # --- scores of a filled slice, greatest first ---
 
@@ -115,7 +116,8 @@ class _View:
     def gang_by_use(self, w: int, g: int) -> Key:
         """The group whose hosts the gang uses best."""
         shares = [need / have for need, have in zip(self.wants[w].need, self.groups[g].host.vector, strict=True) if have]
-        return (-min(shares, default=0.0), -sum(shares) / max(1, len(shares)), self._slices(w, g))
+        least, mean = _rounded(-min(shares, default=0.0), -sum(shares) / max(1, len(shares)))
+        return (least, mean, self._slices(w, g))
 
     def gang_by_capacity(self, w: int, g: int) -> Key:
         """The group whose slices hold the most of such work."""
@@ -124,7 +126,7 @@ class _View:
     def gang_by_price(self, w: int, g: int) -> Key:
         """The group on which the gang costs least if nothing else shares its slices."""
         slices = self._slices(w, g)
-        return (self.groups[g].price * slices, slices)
+        return (round(self.groups[g].price * slices, ROUNDED), slices)
 
     def gang_by_price_per_task(self, w: int, g: int) -> Key:
         """The group on which the gang costs least if other gangs share its slices."""
@@ -180,3 +182,7 @@ class _View:
             used = [need / have for need, have in zip(want.need, group.host.vector, strict=True) if need and have]
             shares.append(group.price * (1.0 if alone else max(used, default=0.0)) / group.hosts_per_slice)
         return min(shares, default=0.0)
+
+
+def _rounded(*numbers: float) -> Key:
+    return tuple(round(number, ROUNDED) for number in numbers)

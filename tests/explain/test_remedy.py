@@ -59,8 +59,9 @@ def test_a_remedy_names_the_one_setting_to_raise(config: dict[str, Any], tasks: 
 
 
 def test_only_what_the_demand_up_to_it_needs_is_asked_for() -> None:
-    tasks = [{"resources": {"cpu": 4}}, {"resources": {"cpu": 3}}, {"resources": {"cpu": 4}, "preemptible": False}]
-    told = remedies_for(snapshot({"groups": [group("a")]}, tasks), decide(snapshot({"groups": [group("a")]}, tasks)))
+    tasks: list[dict[str, Any]] = [WHOLE_HOST, {"resources": {"cpu": 3}}, WHOLE_HOST | {"preemptible": False}]
+    before = snapshot({"groups": [group("a")]}, tasks)
+    told = remedies_for(before, decide(before))
     assert [told[i].after for i in sorted(told)] == [2, 3]
 
 
