@@ -1,5 +1,7 @@
 """The `penstock` command and its subcommands."""
 
+import io
+import sys
 from pathlib import Path
 
 import click
@@ -15,6 +17,9 @@ _PLACEMENTS = click.Choice(["priority", "packing", "cost"])
 @click.version_option(package_name="penstock")
 def main() -> None:
     """Decide which slices of accelerators to create and which to give back, and explain why."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
 
 
 @main.command()

@@ -1,7 +1,9 @@
 """`penstock plan`: one decision on files, like a dry run."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -19,7 +21,10 @@ from penstock.core.remedy import remedies_for
 from penstock.core.state import AutoscalerState
 from penstock.core.summary import summarize
 from penstock.core.view import view_of
-from penstock.model.cluster import Placement
+from penstock.model.cluster import ClusterConfig, Placement
+from penstock.model.demand import Demand
+
+T = TypeVar("T")
 
 
 def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> int:
@@ -44,20 +49,26 @@ def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str
 def load_state(cluster: Path, demand: Path, slices: Path | None, placement: str | None) -> AutoscalerState:
     """The state the files describe; mistakes in all of them are told at once."""
     problems: list[Problem] = []
-    config = tasks = None
-    try:
-        config, warnings = load_cluster(cluster, placement=Placement(placement) if placement else None)
-        _tell(warnings, "warning")
-    except BadInput as bad:
-        problems += bad.problems
-    try:
-        tasks = load_demand(demand)
-    except BadInput as bad:
-        problems += bad.problems
-    if config is None or tasks is None:
+
+    def attempt(load: Callable[[], T]) -> T | None:
+        try:
+            return load()
+        except BadInput as bad:
+            problems.extend(bad.problems)
+            return None
+
+    loaded = attempt(lambda: load_cluster(cluster, placement=Placement(placement) if placement else None))
+    tasks = attempt(lambda: load_demand(demand))
+    seen = attempt(lambda: load_slices(slices)) if slices else None
+    if loaded and seen:
+        _tell(attempt(lambda: seen.check(loaded.config)) or (), "warning")
+    if problems or loaded is None or tasks is None:
         raise BadInput(problems)
-    seen, warnings = load_slices(slices, config) if slices else (SlicesFile(), ())
-    _tell(warnings, "warning")
+    _tell(loaded.warnings, "warning")
+    return _state(loaded.config, tasks, seen.content if seen else SlicesFile())
+
+
+def _state(config: ClusterConfig, tasks: Demand, seen: SlicesFile) -> AutoscalerState:
     now = seen.now or datetime.now(UTC)
     start = AutoscalerState(
         slices=seen.all_slices(),

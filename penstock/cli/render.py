@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.core.explain import Explanation, Status
+from penstock.core.reasons import some
 from penstock.core.summary import DecisionSummary, UnmetSummary
 from penstock.model.decision import GroupDecision, Outcome, Tier
 
@@ -40,8 +41,8 @@ def print_explanation(explanation: Explanation) -> None:
 
 
 def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=max(console.width, NARROWEST))
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=max(console.width, NARROWEST))
 
 
 def _groups_table(summary: DecisionSummary) -> Table:
@@ -58,7 +59,7 @@ def _groups_table(summary: DecisionSummary) -> Table:
         style = _OUTCOME_STYLE[group.outcome]
         launch = f"[bold green]+{group.launch}[/]" if group.launch else "0"
         deferred = f"[yellow]{group.deferred}[/]" if group.deferred else "0"
-        arriving = str(group.in_flight) + (f" (+{group.queued} queued)" if group.queued else "")
+        arriving = str(group.in_flight) + (f" (+{group.stalled} stalled)" if group.stalled else "")
         outcome = f"[{style}]{group.outcome}[/]"
         table.add_row(escape(group.name), str(group.have), arriving, launch, deferred, outcome, escape(_why(summary, group)))
     return table
@@ -108,6 +109,8 @@ def _closing(summary: DecisionSummary) -> str:
     lines = [f"Placed {placed} entries{f' ({told})' if told else ''}, {sum(item.count for item in summary.unmet)} unmet."]
     before, after = summary.cost_per_hour.before, summary.cost_per_hour.after
     lines.append(f"Cost per hour: {before:,.2f} now, {after:,.2f} with what is launched and requested.")
+    if summary.cost_per_hour.unpriced:
+        lines.append(f"Without groups of unknown price: {escape(some(summary.cost_per_hour.unpriced))}.")
     if summary.next_change_at is not None:
         lines.append(f"Would change by itself at {_moment(summary.next_change_at)}.")
     return "\n".join(lines)

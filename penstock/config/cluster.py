@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from penstock.config.documents import Document, read_document
-from penstock.config.problems import BadInput, Problem, line_of, path_text, problems_of
-from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, Where, disagreements, repeated_names
+from penstock.config.problems import BadInput, Problem, problems_of
+from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
+from penstock.model.units import parse_count
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -33,7 +34,7 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
         config = ClusterConfig.model_validate(data)
     except ValidationError as error:
         problems = problems_of(error, ClusterConfig, document.file, document.lines)
-        problems += _disagreements(document, data)
+        problems += _disagreements(document, data) or ([] if problems else [document.problem((), str(error))])
     contradictions = _contradictions(document, data)
     problems += [problem for problem, binding in contradictions if binding]
     if config is None or problems:
@@ -49,9 +50,16 @@ def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:
         groups=_valid(ScaleGroup, data.get("groups")),
         pools=_valid(Pool, data.get("pools")),
         placement=Placement(wanted) if wanted in list(Placement) else Placement.PRIORITY,
-        max_slices=most if isinstance(most, int) else None,
+        max_slices=_count(most),
     )
-    return [_problem(document, where, message) for where, message in found]
+    return [document.problem(where, message) for where, message in found]
+
+
+def _count(value: Any) -> int | None:
+    try:
+        return parse_count(value)
+    except ValueError:
+        return None
 
 
 def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Problem, bool]]:
@@ -65,10 +73,10 @@ def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Prob
         variant = group.device.variant
         if group.hosts_per_slice != known.hosts:
             message = f"{group.hosts_per_slice} contradicts {variant}, which has {known.hosts} hosts; leave it out to derive it"
-            found.append((_problem(document, ("groups", i, "hosts_per_slice"), message), binding))
+            found.append((document.problem(("groups", i, "hosts_per_slice"), message), binding))
         if group.host.tpu_chips != known.chips_per_host:
             message = f"{group.host.tpu_chips} contradicts {variant}, whose hosts have {known.chips_per_host} chips; leave it out"
-            found.append((_problem(document, ("groups", i, "host", "tpu"), message), binding))
+            found.append((document.problem(("groups", i, "host", "tpu"), message), binding))
     return found
 
 
@@ -86,7 +94,3 @@ def _valid(model: type[T], items: Any) -> dict[int, T]:
 def _names(items: Any) -> list[object]:
     """The names of items, whatever else is wrong with them."""
     return [item.get("name") if isinstance(item, dict) else None for item in (items if isinstance(items, list) else [])]
-
-
-def _problem(document: Document, where: Where, message: str) -> Problem:
-    return Problem(document.file, line_of(where, document.lines), path_text(where), message)

@@ -10,14 +10,15 @@ from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.demand import Batch, Demand, Task, TaskGang, TaskId, build_demand
 from penstock.model.shape import Gang, Shape
-from penstock.model.value import Value
+from penstock.model.units import Positive
+from penstock.model.value import JsonSchema, Value
 
 
 class GangItem(Gang):
     """A gang in a demand file: with `id`, the gang this task is a member of; without, a whole gang at once."""
 
     id: Annotated[str, Field(min_length=1)] | None = None
-    pending: Annotated[int, Field(ge=1)] | None = None
+    pending: Positive | None = None
 
     @model_validator(mode="after")
     def _pending_is_part_of_size(self) -> Self:
@@ -32,7 +33,7 @@ class DemandItem(Shape):
     """One task, `count` independent tasks, or `count` gangs."""
 
     id: TaskId
-    count: Annotated[int, Field(ge=1)] = 1
+    count: Positive = 1
     gang: GangItem | None = None
 
     def parts(self) -> Iterator[Task | Batch]:
@@ -55,6 +56,10 @@ class DemandFile(Value):
     """Tasks that wait, most urgent first."""
 
     tasks: tuple[DemandItem, ...]
+
+    @classmethod
+    def _shorthand(cls, described: JsonSchema) -> JsonSchema:
+        return {"type": "array", "items": described["properties"]["tasks"]["items"]}
 
     @model_validator(mode="before")
     @classmethod

@@ -1,12 +1,13 @@
 """YAML and JSON documents with the line of every part."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from penstock.config.problems import BadInput, Problem, path_text
+from penstock.config.problems import BadInput, Problem, line_of, path_text
 from penstock.model.cluster import Where
 
 
@@ -17,24 +18,41 @@ class Document(NamedTuple):
     data: Any
     lines: dict[Where, int]
 
+    def problem(self, where: Where, message: str) -> Problem:
+        """A mistake at a path of the file."""
+        return Problem(self.file, line_of(where, self.lines), path_text(where), message)
+
 
 def read_document(path: Path) -> Document:
     """Read a YAML or JSON file; a file that cannot be read or parsed is bad input."""
     file = str(path)
     try:
         text = path.read_text(encoding="utf-8")
+        return _read_json(file, text) if path.suffix == ".json" else _read_yaml(file, text)
     except FileNotFoundError:
         raise BadInput([Problem(file, None, "", "there is no such file")]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput([Problem(file, None, "", f"cannot be read: {error}")]) from None
-    return _read_json(file, text) if path.suffix == ".json" else _read_yaml(file, text)
+    except RecursionError:
+        raise BadInput([Problem(file, None, "", "is nested too deeply, or refers to itself")]) from None
 
 
 def _read_json(file: str, text: str) -> Document:
+    repeated: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        repeated.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        return dict(pairs)
+
     try:
-        return Document(file, json.loads(text), {})
+        data = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise BadInput([Problem(file, error.lineno, "", f"is not JSON: {error.msg}")]) from None
+    except ValueError as error:
+        raise BadInput([Problem(file, None, "", f"is not JSON: {error}")]) from None
+    if repeated:
+        raise BadInput([Problem(file, None, key, "stands twice in one place; remove one") for key in repeated])
+    return Document(file, data, {})
 
 
 def _read_yaml(file: str, text: str) -> Document:
@@ -45,9 +63,9 @@ def _read_yaml(file: str, text: str) -> Document:
         if root is not None:
             _note_lines(root, (), file, lines, repeated)
         data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, TypeError) as error:
         mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "cannot be parsed"
+        problem = getattr(error, "problem", None) or error
         raise BadInput([Problem(file, mark.line + 1 if mark else None, "", f"is not YAML: {problem}")]) from None
     if repeated:
         raise BadInput(repeated)
@@ -62,9 +80,10 @@ def _note_lines(node: yaml.Node, where: Where, file: str, lines: dict[Where, int
     elif isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            path = (*where, str(key.value))
-            if key.value in seen:
+            name = str(key.value)
+            path = (*where, name)
+            if name in seen:
                 repeated.append(Problem(file, key.start_mark.line + 1, path_text(path), "stands here twice; remove one"))
-            seen.add(key.value)
+            seen.add(name)
             _note_lines(value, path, file, lines, repeated)
             lines[path] = key.start_mark.line + 1

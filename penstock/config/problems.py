@@ -92,7 +92,8 @@ def _resolve(node: Any, definitions: Any) -> Any:
         if "$ref" in node:
             node = definitions[node["$ref"].rsplit("/", 1)[-1]]
         elif "anyOf" in node:
-            node = next((option for option in node["anyOf"] if option.get("type") != "null"), {})
+            options = [_resolve(option, definitions) for option in node["anyOf"]]
+            node = next((option for option in options if option.keys() & {"properties", "items"}), {})
         elif "allOf" in node:
             node = node["allOf"][0]
         else:

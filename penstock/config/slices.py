@@ -1,30 +1,36 @@
 """Reading slices.yaml: what exists, what is known of it, and when."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError
 
 from penstock.config.documents import Document, read_document
-from penstock.config.problems import BadInput, Problem, line_of, path_text, problems_of
+from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.cluster import ClusterConfig, Where
-from penstock.model.slices import Health, Launched, Slice, SliceUsage, StandingRequest
-from penstock.model.units import Moment
+from penstock.model.slices import Health, HostUsage, Launched, Slice, SliceUsage, StandingRequest
+from penstock.model.units import Moment, Positive
 from penstock.model.value import Value
+
+
+def _one_usage_will_do(value: Any) -> Any:
+    return [value] if isinstance(value, str | dict) else value
+
+
+UsageItem = Annotated[
+    SliceUsage, Field(min_length=1), BeforeValidator(_one_usage_will_do, json_schema_input_type=HostUsage | list[HostUsage])
+]
+"""Usage per host, or one usage for the slice."""
 
 
 class SliceItem(Slice):
     """A slice with its usage: per host, or one for all of its hosts; absent when unknown. `count` repeats it."""
 
-    usage: SliceUsage | None = None
-    count: Annotated[int, Field(ge=1)] = 1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_usage_will_do(cls, data: Any) -> Any:
-        usage = data.get("usage") if isinstance(data, dict) else None
-        return data | {"usage": [usage]} if isinstance(usage, str | dict) else data
+    usage: UsageItem | None = None
+    count: Positive = 1
 
     def slices(self) -> list[Slice]:
         """The slices this item stands for."""
@@ -51,42 +57,59 @@ class SlicesFile(Value):
         return {piece.id: item.usage for item in self.slices if item.usage is not None for piece in item.slices()}
 
 
-def load_slices(path: Path, config: ClusterConfig) -> tuple[SlicesFile, tuple[Problem, ...]]:
-    """Read a slices file and what looks wrong with it; raises `BadInput` with every mistake."""
+class LoadedSlices(NamedTuple):
+    """What a slices file says, and where, for what can only be checked against a configuration."""
+
+    content: SlicesFile
+    document: Document
+
+    def check(self, config: ClusterConfig) -> tuple[Problem, ...]:
+        """Raise `BadInput` for usage that does not fit its group; returns what looks wrong but may be meant."""
+        groups = {group.name: group for group in config.groups}
+        problems = []
+        for i, item in enumerate(self.content.slices):
+            group = groups.get(item.group)
+            if group is None or item.usage is None:
+                continue
+            given = len(item.usage)
+            if given != group.hosts_per_slice and (given != 1 or item.usage[0].reserved is not None):
+                message = f"{given} given, but a slice of {group.name} has {group.hosts_per_slice} hosts; give one for each"
+                problems.append(self.document.problem(("slices", i, "usage"), message))
+        if problems:
+            raise BadInput(problems)
+        return tuple(self._warnings(groups))
+
+    def _warnings(self, groups: Mapping[str, object]) -> Iterator[Problem]:
+        named: list[tuple[Where, str]] = [(("slices", i, "group"), item.group) for i, item in enumerate(self.content.slices)]
+        named += [(("health", name), name) for name in self.content.health]
+        for where, name in named:
+            if name not in groups:
+                close = get_close_matches(name, list(groups), n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                yield self.document.problem(where, f"no group is called {name!r}{hint}")
+
+
+def load_slices(path: Path) -> LoadedSlices:
+    """Read a slices file; raises `BadInput` with every mistake."""
     document = read_document(path)
     try:
-        loaded = SlicesFile.model_validate(document.data)
+        loaded = LoadedSlices(SlicesFile.model_validate(document.data), document)
     except ValidationError as error:
         raise BadInput(problems_of(error, SlicesFile, document.file, document.lines)) from None
-    problems = _problems(document, loaded, config)
+    problems = _repetitions(loaded)
     if problems:
         raise BadInput(problems)
-    return loaded, tuple(_warnings(document, loaded, config))
+    return loaded
 
 
-def _problems(document: Document, loaded: SlicesFile, config: ClusterConfig) -> list[Problem]:
-    repeated = [name for name, times in Counter(piece.id for piece in loaded.all_slices()).items() if times > 1]
-    found = [Problem(document.file, None, "slices", f"slice id {name!r} stands here twice; ids are unique") for name in repeated]
-    owners = [request.owner for request in loaded.standing]
+def _repetitions(loaded: LoadedSlices) -> list[Problem]:
+    content, document = loaded
+    names = Counter(piece.id for piece in content.all_slices())
+    found = [
+        document.problem(("slices",), f"slice id {n!r} stands here twice; ids are unique") for n, k in names.items() if k > 1
+    ]
+    owners = [request.owner for request in content.standing]
     for i, owner in enumerate(owners):
         if owner in owners[:i]:
-            found.append(_problem(document, ("standing", i, "owner"), f"{owner!r} has a request already; put both in one"))
-    for i, item in enumerate(loaded.slices):
-        group = config.group(item.group)
-        if group is None or item.usage is None:
-            continue
-        if len(item.usage) != group.hosts_per_slice and (len(item.usage) > 1 or item.usage[0].reserved is not None):
-            message = f"{len(item.usage)} given, but a slice of {group.name} has {group.hosts_per_slice} hosts; give one for each"
-            found.append(_problem(document, ("slices", i, "usage"), message))
+            found.append(document.problem(("standing", i, "owner"), f"{owner!r} has a request already; put both in one"))
     return found
-
-
-def _warnings(document: Document, loaded: SlicesFile, config: ClusterConfig) -> list[Problem]:
-    unknown: list[tuple[Where, str]] = [(("slices", i, "group"), item.group) for i, item in enumerate(loaded.slices)]
-    unknown += [(("health", name), name) for name in loaded.health]
-    unknown = [(where, name) for where, name in unknown if config.group(name) is None]
-    return [_problem(document, where, f"no group is called {name!r} any more") for where, name in unknown]
-
-
-def _problem(document: Document, where: Where, message: str) -> Problem:
-    return Problem(document.file, line_of(where, document.lines), path_text(where), message)

@@ -29,10 +29,10 @@ def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
     now = max(state.now, event.at)
     launched = changes.pop("launched", state.launched)
     recent = tuple(item for item in launched if item.at + MINUTE > now)
-    expired = [owner for owner, request in state.standing.items() if request.expires and request.expires <= now]
-    if expired:
-        standing = changes.get("standing", state.standing)
-        changes["standing"] = {owner: request for owner, request in standing.items() if owner not in expired}
+    standing = changes.get("standing", state.standing)
+    live = {owner: request for owner, request in standing.items() if request.expires is None or request.expires > now}
+    if len(live) < len(standing):
+        changes["standing"] = live
     return state.model_copy(update={"now": now, "launched": recent, **changes})
 
 
@@ -74,7 +74,7 @@ def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
 
 def _slices_ordered(state: AutoscalerState, event: SlicesOrdered) -> Changes:
     known = {piece.id for piece in state.slices}
-    fresh = [piece for piece in event.slices if piece.id not in known]
+    fresh = list({piece.id: piece for piece in event.slices if piece.id not in known}.values())
     groups = dict.fromkeys(piece.group for piece in fresh)
     ordered = tuple(Launched(name, sum(piece.group == name for piece in fresh), event.at) for name in groups)
     return {"slices": (*state.slices, *fresh), "launched": (*state.launched, *ordered)}

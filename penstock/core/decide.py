@@ -35,7 +35,8 @@ def decide(snapshot: Snapshot) -> Decision:
         now=snapshot.now,
         placement=snapshot.config.placement,
         placed=tuple(
-            Placed(Span(run, first, count), fleet.groups[g].name, tier) for run, first, count, g, tier in plan.assignments
+            Placed(Span(run, first, count), fleet.groups[g].name, tier, opened)
+            for run, first, count, g, tier, opened in plan.assignments
         ),
         unmet=unmet,
         launches=rationed.launches,
@@ -50,7 +51,7 @@ def decide(snapshot: Snapshot) -> Decision:
 
 
 def _best_plan(fleet: Fleet, wants: Wants, reasons: Reasons) -> tuple[Plan, Standing]:
-    """By priority there is one plan; packing and cost try every strategy and keep the best complete one."""
+    """By priority there is one plan; packing and cost try every strategy and keep the best."""
     config = fleet.snapshot.config
     if config.placement is Placement.PRIORITY:
         return _place(fleet, wants, reasons, None)
@@ -58,8 +59,7 @@ def _best_plan(fleet: Fleet, wants: Wants, reasons: Reasons) -> tuple[Plan, Stan
         _place(fleet, wants, reasons, strategy)
         for strategy in strategies(config.placement, wants.everywhere(), fleet.groups, conserve=config.conserve_accelerators)
     ]
-    complete = [result for result in tried if not result[0].unplaced]
-    return min(complete, key=lambda result: _price_of(result[0], config.placement)) if complete else tried[0]
+    return min(tried, key=lambda result: _price_of(result[0], config.placement))
 
 
 def _place(fleet: Fleet, wants: Wants, reasons: Reasons, strategy: Strategy | None) -> tuple[Plan, Standing]:
@@ -70,7 +70,7 @@ def _place(fleet: Fleet, wants: Wants, reasons: Reasons, strategy: Strategy | No
     plan = Plan(fleet, headroom, smallest([shape.need for shape in snapshot.workload.shapes]))
     ready = fleet.ready_rooms()
     plan.add_ready(room for _, room in ready)
-    plan.add_flight(fleet.flight_rooms())
+    plan.add_flight(fleet.flight_rooms(), opened=False)
     open_minimum(plan)
     standing = open_standing(plan, reasons)
     hosts = fleet.ready_hosts_by_ref(ready)
@@ -81,11 +81,11 @@ def _place(fleet: Fleet, wants: Wants, reasons: Reasons, strategy: Strategy | No
     return plan, standing
 
 
-def _price_of(plan: Plan, placement: Placement) -> tuple[float, int]:
-    """What is compared between complete plans: money then slices, or slices alone."""
-    slices = sum(plan.opened)
+def _price_of(plan: Plan, placement: Placement) -> tuple[int, float, int]:
+    """What is compared between plans: entries left unplaced, then money for `cost`, then slices."""
+    unplaced = sum(count for _, _, count in plan.unplaced)
     cost = sum(count * group.price for count, group in zip(plan.opened, plan.fleet.groups, strict=True))
-    return (round(cost, ROUNDED), slices) if placement is Placement.COST else (slices, 0)
+    return (unplaced, round(cost, ROUNDED) if placement is Placement.COST else 0.0, sum(plan.opened))
 
 
 def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:

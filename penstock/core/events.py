@@ -40,7 +40,10 @@ class DemandSnapshot(Event):
 
 
 class DemandDelta(Event):
-    """What changed in a source's demand since a base revision: tasks gone, then tasks added at the end."""
+    """What changed in a source's demand since a base revision: tasks gone, then tasks added at the end.
+
+    A task of a gang that is waiting joins it at the gang's place.
+    """
 
     kind: Literal["demand_delta"] = "demand_delta"
     source: str = "default"

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from penstock.core.decide import decide
+from penstock.core.fleet import Fleet
 from penstock.core.match import exclusion
 from penstock.core.reasons import some
 from penstock.core.remedy import Remedy, remedy_for
@@ -15,7 +16,7 @@ from penstock.model.cluster import Placement
 from penstock.model.decision import Code, Decision, GroupDecision, Placed, Span, Tier, Unmet
 from penstock.model.demand import Entry
 from penstock.model.shape import Shape
-from penstock.model.slices import IN_FLIGHT, Slice
+from penstock.model.slices import Slice
 from penstock.model.units import format_seconds
 from penstock.model.value import Value
 
@@ -58,7 +59,7 @@ def explain(state: AutoscalerState, task_id: str) -> Explanation:
         if _covers(placed.span, entry):
             return _placed(view, decision, entry, placed, task_id)
     unmet = next(item for item in decision.unmet if any(_covers(span, entry) for span in item.spans))
-    return _unmet(view, unmet, entry, task_id)
+    return _unmet(view, decision, unmet, entry, task_id)
 
 
 def _covers(span: Span, entry: Entry) -> bool:
@@ -72,8 +73,8 @@ def _unknown(view: View, task_id: str) -> Explanation:
     return Explanation(task_id=task_id, status=Status.UNKNOWN, text=text)
 
 
-def _unmet(view: View, unmet: Unmet, entry: Entry, task_id: str) -> Explanation:
-    remedy = remedy_for(view.snapshot, unmet)
+def _unmet(view: View, decision: Decision, unmet: Unmet, entry: Entry, task_id: str) -> Explanation:
+    remedy = remedy_for(view.snapshot, decision, unmet)
     text = sentence(f"{_subject(view, entry, task_id)} cannot be placed ({unmet.code}): {unmet.message}")
     if remedy is not None:
         text += f" Remedy: {remedy.message}."
@@ -85,7 +86,7 @@ def _placed(view: View, decision: Decision, entry: Entry, placed: Placed, task_i
     shape = view.snapshot.workload.shapes[view.snapshot.workload.runs[entry.run].shape]
     chosen = next(group for group in decision.groups if group.name == placed.group)
     others = _others(view, decision, shape, placed)
-    text = f"{_subject(view, entry, task_id)} {_how(view, decision, placed.tier, chosen)}."
+    text = f"{_subject(view, entry, task_id)} {_how(view, decision, placed, shape, chosen)}."
     if others:
         text += f" Also considered: {some(f'{name} ({why})' for name, why in others.items())}."
     status = Status.PLACED if placed.tier is Tier.READY else Status.WAITING
@@ -98,18 +99,19 @@ def _subject(view: View, entry: Entry, task_id: str) -> str:
     return f"Task {task_id}{gang} ({view.snapshot.workload.shapes[run.shape]})"
 
 
-def _how(view: View, decision: Decision, tier: Tier, group: GroupDecision) -> str:
+def _how(view: View, decision: Decision, placed: Placed, shape: Shape, group: GroupDecision) -> str:
     """What the task waits for, if anything."""
-    if tier is Tier.READY:
+    if placed.tier is Tier.READY:
         return f"fits on READY slices of {group.name}, so nothing is launched for it; the controller may start it now"
-    if tier is Tier.NEW:
+    if placed.tier is Tier.NEW:
         by_priority = decision.placement is Placement.PRIORITY
         why = "the first matching group that can add one" if by_priority else f"the best buy for {decision.placement}"
-        return f"gets a new slice of {group.name}, {why}{_held_back(decision, group)}"
-    arriving = [piece for piece in view.snapshot.slices if piece.group == group.name and piece.state in IN_FLIGHT]
-    if not arriving:
+        what = "new slices" if shape.gang else "a new slice"
+        return f"gets {what} of {group.name}, {why}{_held_back(decision, group)}"
+    if placed.opened:
         return f"shares a new slice of {group.name} that this decision opens{_held_back(decision, group)}"
-    return f"waits for a slice of {group.name} on its way: {some(_state(view, piece) for piece in arriving)}"
+    arriving = [_state(view, piece) for piece in Fleet(view.snapshot).arriving() if piece.group == group.name]
+    return f"waits for a slice of {group.name} on its way: {some(arriving)}"
 
 
 def _state(view: View, piece: Slice) -> str:

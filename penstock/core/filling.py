@@ -85,16 +85,16 @@ class _Filling:
                 tasks = self.wants[w].tasks_in(host, self.left[w])
                 if tasks:
                     self.plan.take(host, self.wants[w], tasks)
-                    self._assign(w, tasks, g, tier)
+                    self._assign(w, tasks, g, tier, opened=host.owner.opened or tier is Tier.NEW)
 
-    def _assign(self, w: int, tasks: int, g: int, tier: Tier) -> None:
+    def _assign(self, w: int, tasks: int, g: int, tier: Tier, *, opened: bool) -> None:
         """Entries of one shape are placed in the order they arrived."""
         self.left[w] -= tasks
         queue = self.queues[w]
         while tasks:
             number, first, count = queue[0]
             taken = min(tasks, count)
-            self.plan.assign(number, first, taken, g, tier)
+            self.plan.assign(number, first, taken, g, tier, opened=opened)
             tasks -= taken
             if taken == count:
                 queue.pop(0)
@@ -139,7 +139,7 @@ class _Filling:
         """One slice of the group, filled with what is left."""
         tasks: dict[int, int] = {}
         limited: dict[int, int] = {}
-        for host in self.plan.fleet.new_room(g, 0).hosts:
+        for host in self.plan.fleet.new_room(g).hosts:
             before = len(tasks), sum(tasks.values())
             for w in self.by_group[g]:
                 remaining = self.left[w] - tasks.get(w, 0)
@@ -159,9 +159,9 @@ class _Filling:
         if not self.keep_rooms:
             self.plan.required[g] += times
             for w, tasks in best.tasks.items():
-                self._assign(w, tasks * times, g, Tier.NEW)
+                self._assign(w, tasks * times, g, Tier.NEW, opened=True)
             return
-        rooms = [self.plan.fleet.new_room(g, 0) for _ in range(times)]
+        rooms = [self.plan.fleet.new_room(g) for _ in range(times)]
         for host in (host for room in rooms for host in room.hosts):
             self._fill(host, Tier.NEW)
         self.plan.add_flight(rooms)

@@ -49,13 +49,18 @@ class HostRoom:
 
 
 class SliceRoom:
-    """The hosts of one slice; `empty` until something is placed, `busy` if something runs there already."""
+    """The hosts of one slice.
 
-    __slots__ = ("busy", "empty", "group", "hosts", "order", "used")
+    `empty` until something is placed, `busy` if something runs there already, `opened` if this decision orders it; `order`
+    is its place among slices on their way.
+    """
 
-    def __init__(self, group: int, order: int, *, busy: bool = False) -> None:
+    __slots__ = ("busy", "empty", "group", "hosts", "opened", "order", "used")
+
+    def __init__(self, group: int, *, busy: bool = False) -> None:
         self.group = group
-        self.order = order
+        self.order = -1
+        self.opened = False
         self.hosts: list[HostRoom] = []
         self.busy = busy
         self.empty = not busy
@@ -65,15 +70,15 @@ class SliceRoom:
 class Held:
     """How many slices of one group are in which part of their lives."""
 
-    __slots__ = ("busy", "in_flight", "leaving", "queued", "ready")
+    __slots__ = ("busy", "in_flight", "leaving", "ready", "stalled")
 
     def __init__(self) -> None:
-        self.ready = self.busy = self.in_flight = self.queued = self.leaving = 0
+        self.ready = self.busy = self.in_flight = self.stalled = self.leaving = 0
 
     @property
     def total(self) -> int:
         """All that count against maximum, cluster and pool."""
-        return self.ready + self.in_flight + self.queued + self.leaving
+        return self.ready + self.in_flight + self.stalled + self.leaving
 
 
 class Fleet:
@@ -96,7 +101,7 @@ class Fleet:
         held = self.held[g]
         if piece.state in IN_FLIGHT:
             if self._stalled(piece, g):
-                held.queued += 1
+                held.stalled += 1
                 return
             held.in_flight += 1
             self._placeable.append((piece, g, None))
@@ -140,34 +145,38 @@ class Fleet:
         found = []
         for piece, g, usage in self._placeable:
             if usage is not None:
-                room = SliceRoom(g, 0, busy=not all(host.idle for host in usage))
+                room = SliceRoom(g, busy=not all(host.idle for host in usage))
                 room.hosts = [self._host_room(room, host) for host in usage]
                 room.empty = all(host.whole for host in room.hosts)
                 found.append((piece, room))
         return found
 
+    def arriving(self) -> list[Slice]:
+        """Slices on their way that hold demand, in the order in which they were ordered."""
+        return [piece for piece, _, usage in self._placeable if usage is None]
+
     def flight_rooms(self) -> list[SliceRoom]:
         """Slices on their way, whole, in the order in which they were ordered."""
-        return [self.new_room(g, order) for order, (_, g, usage) in enumerate(self._placeable) if usage is None]
+        return [self.new_room(g) for _, g, usage in self._placeable if usage is None]
 
     def total_rooms(self) -> tuple[list[SliceRoom], list[SliceRoom]]:
         """READY slices and slices on their way, as if nothing ran there: what standing requests are measured against."""
         ready = [self.number[s.group] for s in self.snapshot.slices if s.state is SliceState.READY and s.group in self.number]
-        return [self.new_room(g, 0) for g in ready], self.flight_rooms()
+        return [self.new_room(g) for g in ready], self.flight_rooms()
 
-    def new_room(self, g: int, order: int) -> SliceRoom:
+    def new_room(self, g: int) -> SliceRoom:
         """A whole slice of that group."""
         group = self.groups[g]
-        room = SliceRoom(g, order)
-        alone = not group.shared_tpu and bool(group.host.tpu_chips)
-        room.hosts = [HostRoom(room, group.host.vector, whole=True, alone=alone) for _ in range(group.hosts_per_slice)]
+        room = SliceRoom(g)
+        room.hosts = [
+            HostRoom(room, group.host.vector, whole=True, alone=group.hosts_alone) for _ in range(group.hosts_per_slice)
+        ]
         return room
 
     def _host_room(self, room: SliceRoom, usage: HostUsage) -> HostRoom:
         group = self.groups[room.group]
         free = free_of(group.host.vector, usage)
-        alone = not group.shared_tpu and bool(group.host.tpu_chips)
-        return HostRoom(room, free, whole=usage.idle and free == group.host.vector, alone=alone)
+        return HostRoom(room, free, whole=usage.idle and free == group.host.vector, alone=group.hosts_alone)
 
     def ready_hosts_by_ref(self, rooms: Sequence[tuple[Slice, SliceRoom]]) -> dict[tuple[str, int], HostRoom]:
         """READY hosts by slice id and position, to keep partly running gangs apart."""

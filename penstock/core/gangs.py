@@ -23,8 +23,8 @@ def place_gangs(plan: Plan, want: Want, run: int, first: int, count: int, *, pen
         site = find(plan, want, pending, apart)
         if site is None:
             return first + count - index
-        g, tier = _settle(plan, want, site)
-        plan.assign(run, index, 1, g, tier)
+        owner = _settle(plan, want, site)
+        plan.assign(run, index, 1, owner.group, site.tier, opened=owner.opened)
     return 0
 
 
@@ -61,7 +61,7 @@ def _whole_on_ready(plan: Plan, want: Want, run: int, first: int, count: int) ->
         for room in rooms[: gangs * each]:
             plan.take_whole(room)
         if gangs:
-            plan.assign(run, first + count - left, gangs, g, Tier.READY)
+            plan.assign(run, first + count - left, gangs, g, Tier.READY, opened=False)
             left -= gangs
         if left:
             want.ready_cursor += 1
@@ -77,8 +77,8 @@ def _whole_in_flight(plan: Plan, want: Want, run: int, first: int, count: int) -
     heapify(heap)
     while left and heap:
         _, g = heap[0]
-        _take_empties(plan, want, g)
-        plan.assign(run, first + count - left, 1, g, Tier.IN_FLIGHT)
+        taken = _take_empties(plan, want, g)
+        plan.assign(run, first + count - left, 1, g, Tier.IN_FLIGHT, opened=taken[-1].opened)
         left -= 1
         at = _completed_at(plan, want, g)
         if at is None:
@@ -98,17 +98,17 @@ def _completed_at(plan: Plan, want: Want, g: int) -> int | None:
     return flight[missing - 1].order if 0 < missing <= len(flight) else None
 
 
-def _take_empties(plan: Plan, want: Want, g: int) -> int:
-    """Give up to one gang's worth of empty slices away, READY ones first; returns how many."""
+def _take_empties(plan: Plan, want: Want, g: int) -> list[SliceRoom]:
+    """Give up to one gang's worth of empty slices away, READY ones first."""
     rooms = [room for room in plan.ready[g] if room.empty] + _empty(plan.flight_slices[g])
     taken = rooms[: _slices_needed(plan, want, g)]
     for room in taken:
         plan.take_whole(room)
-    return len(taken)
+    return taken
 
 
 def _whole_on_new(plan: Plan, want: Want, run: int, first: int, count: int) -> int:
-    order, left = want.candidates.order, count
+    order, left = want.buying, count
     while left and want.new_cursor < len(order):
         g = order[want.new_cursor]
         each = _slices_needed(plan, want, g)
@@ -117,13 +117,13 @@ def _whole_on_new(plan: Plan, want: Want, run: int, first: int, count: int) -> i
         if not gangs:
             want.new_cursor += 1
             continue
-        taken = _take_empties(plan, want, g) if empties else 0
+        taken = len(_take_empties(plan, want, g)) if empties else 0
         if taken:
             plan.charge(((g, each - taken),), 1, Cause.DEMAND)
         if gangs > bool(taken):
             plan.charge(((g, each),), gangs - bool(taken), Cause.DEMAND)
         plan.required[g] += gangs * each - taken
-        plan.assign(run, first + count - left, gangs, g, Tier.NEW)
+        plan.assign(run, first + count - left, gangs, g, Tier.NEW, opened=True)
         left -= gangs
     return count - left
 
@@ -139,8 +139,8 @@ class _Site(NamedTuple):
     tier: Tier
 
 
-def _settle(plan: Plan, want: Want, site: _Site) -> tuple[int, Tier]:
-    """Carry the site out; the gang counts for the group that completes it."""
+def _settle(plan: Plan, want: Want, site: _Site) -> SliceRoom:
+    """Carry the site out; returns the slice that completes it, for whose group the gang counts."""
     if site.opened:
         parts: dict[int, int] = {}
         for room in site.opened:
@@ -150,7 +150,7 @@ def _settle(plan: Plan, want: Want, site: _Site) -> tuple[int, Tier]:
     for host, tasks in site.hosts:
         plan.take(host, want, tasks)
     plan.add_flight(site.opened)
-    return site.hosts[-1][0].owner.group, site.tier
+    return site.hosts[-1][0].owner
 
 
 def _spread(plan: Plan, want: Want, members: int, apart: Apart) -> _Site | None:
@@ -236,10 +236,10 @@ def _flight(plan: Plan, want: Want) -> Iterable[HostRoom]:
 
 def _tentative(plan: Plan, want: Want) -> SliceRoom | None:
     """One more slice of the first candidate that may add one, charged until it is settled or given up."""
-    for g in want.candidates.order:
+    for g in want.buying:
         if plan.headroom.of(g):
             plan.headroom.order(g, 1)
-            return plan.fleet.new_room(g, 0)
+            return plan.fleet.new_room(g)
     return None
 
 

@@ -101,20 +101,22 @@ class Matcher:
 
     def candidates(self, shape: Shape) -> Candidates:
         """The groups that can take the shape, preferred first."""
-        requirement = (shape.device, shape.constraints, shape.preemptible)
-        sizes = tuple(size_exclusion(shape, self.groups[g]) is None for g in self._sizes)
-        key = (requirement, sizes)
+        sizes = self.size_exclusions(shape)
+        key = (shape.requirement, sizes)
         if key not in self._candidates:
-            order = tuple(g for g in self.matching(shape) if sizes[self._size_of[g]])
+            order = tuple(g for g in self.matching(shape) if sizes[self._size_of[g]] is None)
             self._candidates[key] = candidates_of(order, len(self.groups))
         return self._candidates[key]
 
     def matching(self, shape: Shape) -> tuple[int, ...]:
         """The groups of the right kind, preferred first, whether or not the shape fits their size."""
-        requirement = (shape.device, shape.constraints, shape.preemptible)
-        if requirement not in self._matching:
-            self._matching[requirement] = self._match(shape)
-        return self._matching[requirement]
+        if shape.requirement not in self._matching:
+            self._matching[shape.requirement] = self._match(shape)
+        return self._matching[shape.requirement]
+
+    def size_exclusions(self, shape: Shape) -> tuple[Code | None, ...]:
+        """What keeps the shape off hosts and slices of each size there is."""
+        return tuple(size_exclusion(shape, self.groups[g]) for g in self._sizes)
 
     def _match(self, shape: Shape) -> tuple[int, ...]:
         matching = [g for g, group in enumerate(self.groups) if requirement_exclusion(shape, group) is None]

@@ -30,7 +30,7 @@ def describe_groups(plan: Plan, rationed: Rationed, standing: Sequence[int], unm
     deferred = _sums((held.group, held.slices) for held in rationed.deferred)
     denied = _denied_slices(plan, unmet)
     placed: list[Counter[Tier]] = [Counter() for _ in plan.fleet.groups]
-    for _, _, count, g, tier in plan.assignments:
+    for _, _, count, g, tier, _ in plan.assignments:
         placed[g][tier] += count
     opened: list[Counter[Cause]] = [Counter() for _ in plan.fleet.groups]
     for unit in plan.units:
@@ -55,7 +55,7 @@ def _describe(
         name=group.name,
         have=held.ready,
         in_flight=held.in_flight,
-        queued=held.queued,
+        stalled=held.stalled,
         leaving=held.leaving,
         busy=held.busy,
         required=plan.required[g],
@@ -83,7 +83,7 @@ def _above_watermark(plan: Plan, g: int) -> int:
 def _moving(plan: Plan, g: int) -> int:
     """Slices that are on their way in or out already."""
     held = plan.fleet.held[g]
-    return held.in_flight + held.queued + held.leaving
+    return held.in_flight + held.stalled + held.leaving
 
 
 def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
@@ -103,11 +103,14 @@ def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
 
 def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) -> tuple[Outcome, str]:
     words = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}
+    causes = [cause for cause in Cause if opened[cause] and not (placed and cause is Cause.DEMAND)]
+    purposes = [f"{opened[cause]} for {_PURPOSE[cause]}" for cause in causes]
+    opens = f"opens {', '.join(purposes)}" if purposes else ""
     if placed:
         told = ", ".join(f"{placed[tier]} {words[tier]}" for tier in Tier if placed[tier])
-        return Outcome.SELECTED, f"takes {told}"
-    if any(opened.values()):
-        return Outcome.KEPT, "opens " + ", ".join(f"{opened[cause]} for {_PURPOSE[cause]}" for cause in Cause if opened[cause])
+        return Outcome.SELECTED, f"takes {told}{f'; {opens}' if opens else ''}"
+    if opens:
+        return Outcome.KEPT, opens
     availability, reason = _availability(plan, g)
     if availability is not Availability.AVAILABLE:
         block = plan.headroom.blocked[g]
@@ -152,13 +155,15 @@ def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDec
 def hourly_cost(plan: Plan, rationed: Rationed) -> CostPerHour:
     """Slices that exist, and those with the ones launched now; what is only requested costs nothing yet."""
     prices = {group.name: group.price for group in plan.fleet.groups}
-    existing = [piece for piece in plan.fleet.snapshot.slices if piece.state is not SliceState.REQUESTING]
-    counts = _sums((piece.group, 1) for piece in existing)
-    before = sum(prices.get(name, 0.0) * counts[name] for name in sorted(counts))
-    asked = _sums((piece.group, 1) for piece in plan.fleet.snapshot.slices if piece.state is SliceState.REQUESTING)
-    asked.update(_sums((launch.group, launch.slices) for launch in rationed.launches))
-    after = before + sum(prices.get(name, 0.0) * asked[name] for name in sorted(asked))
-    return CostPerHour(before=round(before, 6), after=round(after, 6))
+    slices = plan.fleet.snapshot.slices
+    there = _sums((piece.group, 1) for piece in slices if piece.state is not SliceState.REQUESTING)
+    coming = _sums((piece.group, 1) for piece in slices if piece.state is SliceState.REQUESTING)
+    coming.update(_sums((launch.group, launch.slices) for launch in rationed.launches))
+    before = sum(prices.get(name, 0.0) * there[name] for name in sorted(there))
+    after = before + sum(prices.get(name, 0.0) * coming[name] for name in sorted(coming))
+    known = {group.name for group in plan.fleet.groups if group.price_per_hour is not None}
+    unpriced = tuple(sorted({*there, *coming} - known))
+    return CostPerHour(before=round(before, 6), after=round(after, 6), unpriced=unpriced)
 
 
 def _denied_slices(plan: Plan, unmet: Sequence[Unmet]) -> list[int]:
@@ -174,7 +179,8 @@ def _denied_slices(plan: Plan, unmet: Sequence[Unmet]) -> list[int]:
             each = shape.gang.hosts // group.hosts_per_slice
             denied[candidates[0]] += item.entries * each
         else:
-            tasks = item.entries * (shape.gang.size if shape.gang else 1)
+            runs = plan.fleet.snapshot.workload.runs
+            tasks = sum(span.entries * runs[span.run].pending for span in item.spans)
             per_slice = max(1, Want(shape, candidates_of((), 0)).tasks_in_new(group, tasks)) * group.hosts_per_slice
             denied[candidates[0]] += -(-tasks // per_slice)
     return denied

@@ -20,13 +20,14 @@ class Unit(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Entries `first` to `first + entries` of a run, on one group's capacity."""
+    """Entries `first` to `first + entries` of a run, on one group's capacity; `opened` if this decision orders it."""
 
     run: int
     first: int
     entries: int
     group: int
     tier: Tier
+    opened: bool
 
 
 class Plan:
@@ -58,10 +59,11 @@ class Plan:
         for room in rooms:
             self.ready[room.group].append(room)
 
-    def add_flight(self, rooms: Iterable[SliceRoom]) -> None:
-        """Slices on their way, in the order they were ordered."""
+    def add_flight(self, rooms: Iterable[SliceRoom], *, opened: bool = True) -> None:
+        """Slices on their way, in the order they were ordered; `opened` by this decision or before it."""
         for room in rooms:
             room.order = self._orders
+            room.opened = room.opened or opened
             self._orders += 1
             self.flight_slices[room.group].append(room)
             for host in room.hosts:
@@ -71,7 +73,7 @@ class Plan:
         """Order whole slices that hold nothing yet, as units."""
         self.charge(parts, times, cause)
         for g, slices in parts * times:
-            self.add_flight(self.fleet.new_room(g, 0) for _ in range(slices))
+            self.add_flight(self.fleet.new_room(g) for _ in range(slices))
 
     def charge(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause) -> None:
         """Order slices without rooms of their own: those filled to the brim as they are opened."""
@@ -117,14 +119,14 @@ class Plan:
         for host in room.hosts:
             host.shut()
 
-    def assign(self, run: int, first: int, count: int, g: int, tier: Tier) -> None:
+    def assign(self, run: int, first: int, count: int, g: int, tier: Tier, *, opened: bool) -> None:
         """Record where entries went, as one with their neighbours where they went the same way."""
         if self.assignments:
             last = self.assignments[-1]
-            if last.run == run and last.first + last.entries == first and last.group == g and last.tier is tier:
-                self.assignments[-1] = Assignment(run, last.first, last.entries + count, g, tier)
+            if last.run == run and last.first + last.entries == first and last[3:] == (g, tier, opened):
+                self.assignments[-1] = last._replace(entries=last.entries + count)
                 return
-        self.assignments.append(Assignment(run, first, count, g, tier))
+        self.assignments.append(Assignment(run, first, count, g, tier, opened))
 
     def _append_flight(self, host: HostRoom) -> None:
         if not host.closed:

@@ -44,7 +44,7 @@ class Reasons:
         candidates = self._fleet.matcher.candidates(shape).order
         if not candidates:
             return self._no_size(shape, [self._groups[g] for g in matching])
-        key = (matching, candidates, headroom)
+        key = (matching, self._fleet.matcher.size_exclusions(shape), headroom)
         if key not in self._full:
             self._full[key] = self._no_room(shape, matching, headroom)
         return self._full[key]
@@ -69,7 +69,9 @@ class Reasons:
 
     def _detail(self, g: int, headroom: Headroom) -> str:
         block = headroom.blocked[g]
-        return until(block.until) if block else ""
+        if block is None:
+            return ""
+        return until(block.until) + (f" ({block.reason})" if block.reason else "")
 
 
 def until(moment: datetime | None) -> str:
@@ -102,7 +104,7 @@ def _no_match(shape: Shape, groups: Sequence[ScaleGroup]) -> str:
     hard = [*_preemptible(shape), *(constraint for constraint in shape.constraints if not constraint.soft)]
     for constraint in hard:
         if not any(constraint.holds(group.all_attributes) for group in groups):
-            return f"no group has {constraint}{_hint(constraint, groups)}"
+            return f"no group satisfies {constraint}{_hint(constraint, groups)}"
     left = [group for group in of_type if not shape.device.variants or group.device.variant in shape.device.variants]
     for constraint in hard:
         kept = [group for group in left if constraint.holds(group.all_attributes)]
@@ -119,7 +121,9 @@ def _preemptible(shape: Shape) -> list[Constraint]:
 
 
 def _hint(constraint: Constraint, groups: Sequence[ScaleGroup]) -> str:
-    """A spelling that exists, or a region where a zone was asked for."""
+    """A spelling that exists, or a region where a zone was asked for; what excludes values needs no hint."""
+    if constraint.op not in (Operator.EQ, Operator.IN):
+        return ""
     wanted = [as_text(value) for value in constraint.values]
     regions = {group.region: group.zone for group in groups if group.region}
     for value in wanted:
@@ -130,15 +134,15 @@ def _hint(constraint: Constraint, groups: Sequence[ScaleGroup]) -> str:
     }
     if not known:
         attributes = sorted({name for group in groups for name in group.all_attributes})
-        return _suggestion([constraint.attribute], attributes) or "; no group has that attribute"
+        return _suggestion([constraint.attribute], attributes, kind="attributes ")
     return _suggestion(wanted, sorted(known))
 
 
-def _suggestion(wanted: Sequence[str], known: Sequence[str]) -> str:
+def _suggestion(wanted: Sequence[str], known: Sequence[str], *, kind: str = "") -> str:
     close = [match for value in wanted for match in get_close_matches(value, known, n=1, cutoff=0.6)]
     if close:
         return f"; did you mean {' or '.join(dict.fromkeys(close))}?"
-    return f"; on offer: {some(known)}" if known else ""
+    return f"; {kind}on offer: {some(known)}" if known else ""
 
 
 # --- the wrong size -----------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """Remedies: one single change to the configuration that would meet unmet demand, checked by deciding again."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from penstock.core.decide import decide
 from penstock.core.fleet import Fleet
-from penstock.model.cluster import ClusterConfig, Pool, ScaleGroup
+from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup
 from penstock.model.decision import Code, Decision, Unmet
 from penstock.model.snapshot import Snapshot
 from penstock.model.value import Value
@@ -14,8 +15,10 @@ TRIED_GROUPS = 3
 """Candidate groups whose maximum is tried: those preferred most."""
 LARGEST = 10
 """Unmet shapes for which remedies are looked for when nobody asks for one in particular."""
-EFFORT = 300_000
-"""Runs and slices that may be decided on in search of remedies: a few seconds, however large the demand is."""
+EFFORT = 200_000
+"""What may be spent on decisions in search of remedies: a few seconds, however large the demand is."""
+LEAST_TRIED = 2
+"""Decisions that are always made: one to see what the demand takes, one to check it."""
 PLENTY = 1_000_000
 """A limit that no demand reaches, to see how much the demand takes."""
 
@@ -48,15 +51,15 @@ class Remedy(Value):
 
 def remedies_for(snapshot: Snapshot, decision: Decision) -> dict[int, Remedy]:
     """Remedies for the largest unmet shapes, by position in `decision.unmet`."""
-    trials = _Trials(snapshot)
+    trials = _Trials(snapshot, decision)
     sizes = sorted(range(len(decision.unmet)), key=lambda i: (-decision.unmet[i].entries, i))
     found = {i: trials.remedy_for(decision.unmet[i]) for i in sizes[:LARGEST]}
     return {i: remedy for i, remedy in found.items() if remedy is not None}
 
 
-def remedy_for(snapshot: Snapshot, unmet: Unmet) -> Remedy | None:
-    """The first single change, in order of preference of the groups it helps, with which none of these stays unmet."""
-    return _Trials(snapshot).remedy_for(unmet)
+def remedy_for(snapshot: Snapshot, decision: Decision, unmet: Unmet) -> Remedy | None:
+    """The first single change, in order of preference of the groups it helps, that meets these and harms no other."""
+    return _Trials(snapshot, decision).remedy_for(unmet)
 
 
 def with_remedy(config: ClusterConfig, remedy: Remedy) -> ClusterConfig:
@@ -82,10 +85,11 @@ def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]
 class _Trials:
     """Decisions with one setting changed, each made once, as many as the effort allows."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, decision: Decision) -> None:
         self._snapshot = snapshot
+        self._unmet = _unmet_entries(decision)
         self._effort = EFFORT
-        self._cost = 1 + len(snapshot.workload.runs) + len(snapshot.slices)
+        self._cost = _cost_of(snapshot)
         self._made: dict[tuple[Setting, int], Decision] = {}
 
     def remedy_for(self, unmet: Unmet) -> Remedy | None:
@@ -100,7 +104,7 @@ class _Trials:
     def _least(self, setting: Setting, before: int, unmet: Unmet) -> int | None:
         """The least value found with which the demand is met: what it takes of plenty, then halving the way down."""
         plenty = self._decide(setting, before + PLENTY)
-        if plenty is None or _still_unmet(plenty, unmet):
+        if plenty is None or not self._helps(plenty, unmet):
             return None
         low, high = before + 1, _amount(self._snapshot, plenty, setting)
         if high < low or not self._meets(setting, high, unmet):
@@ -115,12 +119,17 @@ class _Trials:
 
     def _meets(self, setting: Setting, value: int, unmet: Unmet) -> bool:
         decision = self._decide(setting, value)
-        return decision is not None and not _still_unmet(decision, unmet)
+        return decision is not None and self._helps(decision, unmet)
+
+    def _helps(self, decision: Decision, unmet: Unmet) -> bool:
+        """Whether the shape is met, and no other is met less than it was."""
+        left = _unmet_entries(decision)
+        return not left[unmet.shape] and all(count <= self._unmet[shape] for shape, count in left.items())
 
     def _decide(self, setting: Setting, value: int) -> Decision | None:
         """The decision with that value, or None once the effort is spent."""
         if (setting, value) not in self._made:
-            if self._effort < self._cost and self._made:
+            if self._effort < self._cost and len(self._made) >= LEAST_TRIED:
                 return None
             self._effort -= self._cost
             config = _with_setting(self._snapshot.config, setting, value)
@@ -128,9 +137,20 @@ class _Trials:
         return self._made[setting, value]
 
 
-def _still_unmet(decision: Decision, unmet: Unmet) -> bool:
-    """Whether any entry of the shape found no place."""
-    return any(item.shape == unmet.shape and item.groups for item in decision.unmet)
+def _cost_of(snapshot: Snapshot) -> int:
+    """What one decision takes, roughly: by priority what there is to place, otherwise filling every group with every shape."""
+    work = 1 + len(snapshot.workload.runs) + len(snapshot.slices)
+    if snapshot.config.placement is Placement.PRIORITY:
+        return work
+    return 2 * work + len(snapshot.workload.shapes) * len(snapshot.config.groups)
+
+
+def _unmet_entries(decision: Decision) -> Counter[int]:
+    """Entries of each shape that found no place; those with a fault of their own aside."""
+    counts: Counter[int] = Counter()
+    for item in decision.unmet:
+        counts[item.shape] += item.entries if item.groups else 0
+    return counts
 
 
 def _amount(snapshot: Snapshot, decision: Decision, setting: Setting) -> int:

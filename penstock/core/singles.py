@@ -61,12 +61,12 @@ def _put(plan: Plan, want: Want, host: HostRoom, run: int, first: int, left: int
     tasks = want.tasks_in(host, left)
     if tasks:
         plan.take(host, want, tasks)
-        plan.assign(run, first, tasks, host.owner.group, tier)
+        plan.assign(run, first, tasks, host.owner.group, tier, opened=host.owner.opened)
     return tasks
 
 
 def _on_new(plan: Plan, want: Want, run: int, first: int, count: int) -> int:
-    order, left = want.candidates.order, count
+    order, left = want.buying, count
     while left and want.new_cursor < len(order):
         g = order[want.new_cursor]
         room = plan.headroom.of(g)
@@ -85,7 +85,7 @@ def _open_for(plan: Plan, want: Want, g: int, room: int, run: int, first: int, c
     slices = min(room, -(-count // per_slice))
     placed = min(count, slices * per_slice)
     plan.charge(((g, 1),), slices, Cause.DEMAND)
-    rooms = [plan.fleet.new_room(g, 0) for _ in range(slices)]
+    rooms = [plan.fleet.new_room(g) for _ in range(slices)]
     left = placed
     for host in (host for opened in rooms for host in opened.hosts):
         if not left:
@@ -94,5 +94,5 @@ def _open_for(plan: Plan, want: Want, g: int, room: int, run: int, first: int, c
         plan.take(host, want, tasks)
         left -= tasks
     plan.add_flight(rooms)
-    plan.assign(run, first, placed, g, Tier.NEW)
+    plan.assign(run, first, placed, g, Tier.NEW, opened=True)
     return placed

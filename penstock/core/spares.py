@@ -17,10 +17,10 @@ from penstock.model.slices import StandingRequest
 
 
 def open_minimum(plan: Plan) -> None:
-    """Bring every group up to its minimum; queued slices count, for they were ordered."""
+    """Bring every group up to its minimum; stalled ones count, for they were ordered."""
     for g, group in enumerate(plan.fleet.groups):
         held = plan.fleet.held[g]
-        missing = group.min_slices - held.ready - held.in_flight - held.queued
+        missing = group.min_slices - held.ready - held.in_flight - held.stalled
         slices = min(missing, plan.headroom.of(g))
         if slices > 0:
             plan.open(((g, 1),), slices, Cause.MINIMUM)
@@ -75,8 +75,8 @@ class _Floor:
         plan = Plan(self._fleet, self._start.copy(), smallest([shape.need for shape in shapes]))
         ready, flight = self._fleet.total_rooms()
         plan.add_ready(ready)
-        plan.add_flight(flight)
-        plan.add_flight(self._fleet.new_room(g, 0) for g in self._planned)
+        plan.add_flight(flight, opened=False)
+        plan.add_flight(self._fleet.new_room(g) for g in self._planned)
         place_by_priority(plan, Wants(shapes, self._fleet.matcher, conserve=self._conserve), runs, {})
         return plan
 
@@ -90,7 +90,7 @@ def open_spares(plan: Plan) -> None:
         for cause, target in ((Cause.WATERMARK, watermark_target(need, group.watermark)), (Cause.WARM, need + group.warm_slices)):
             if cause is Cause.WARM and not group.warm_slices:
                 continue
-            slices = min(target - have - held.queued, plan.headroom.of(g))
+            slices = min(target - have - held.stalled, plan.headroom.of(g))
             if slices > 0:
                 plan.charge(((g, 1),), slices, cause)
                 have += slices

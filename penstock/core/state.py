@@ -23,15 +23,29 @@ class PartialDemand(Value):
     parts: int
     received: dict[int, Demand]
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """(epoch, revision) of the snapshot."""
+        return (self.epoch, self.revision)
+
 
 class SourceDemand(Value):
-    """One source's demand at (epoch, revision). `resync_needed` says why a snapshot must come; until then this stands."""
+    """One source's demand at (epoch, revision).
+
+    `resync_needed` says why a snapshot must come; until one at least as new as all that was `heard` of has come, this stands.
+    """
 
     epoch: int = -1
     revision: int = -1
     demand: Demand = Demand()
+    heard: tuple[int, int] = (-1, -1)
     resync_needed: str | None = None
     partial: PartialDemand | None = None
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """(epoch, revision) of the demand."""
+        return (self.epoch, self.revision)
 
 
 class AutoscalerState(Value):

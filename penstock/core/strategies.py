@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.core.match import candidates_of, soft_satisfied
+from penstock.core.match import soft_satisfied
 from penstock.core.wants import Want
 from penstock.model.cluster import Placement, ScaleGroup
-from penstock.model.resources import GPU, TPU
+from penstock.model.resources import DIMENSIONS, GPU, TPU
 from penstock.model.shape import GangPlacement
 
 ROUNDED = 9
@@ -25,9 +25,8 @@ class Trial(NamedTuple):
 
 
 class Strategy(NamedTuple):
-    """One way to buy: which entries come first, how gangs go over the groups, and how good a filled slice is."""
+    """One way to buy: which entries come first, which groups gangs buy from, and how good a filled slice is."""
 
-    name: str
     wants: Sequence[Want]
     largest_first: Callable[[int], Key]
     gang_passes: Callable[[int], tuple[Want, Want | None]]
@@ -39,14 +38,14 @@ def strategies(placement: Placement, wants: Sequence[Want], groups: Sequence[Sca
     view = _View(wants, groups, conserve=conserve)
     if placement is Placement.PACKING:
         return [
-            view.strategy("best utilised", view.gang_by_use, view.utilisation),
-            view.strategy("most work a slice", view.gang_by_capacity, view.work),
+            view.strategy(view.gang_by_use, view.utilisation),  # best utilised
+            view.strategy(view.gang_by_capacity, view.work),  # most work a slice
         ]
     return [
-        view.strategy("accelerators first", view.gang_by_price_per_task, view.accelerators_for_money),
-        view.strategy("gangs on small hosts", view.gang_by_price, view.accelerators_for_money),
-        view.strategy("value for money", view.gang_by_price, view.value_for_money),
-        view.strategy("best utilised", view.gang_by_price, view.utilisation),
+        view.strategy(view.gang_by_price_per_task, view.accelerators_for_money),  # accelerators first
+        view.strategy(view.gang_by_price, view.accelerators_for_money),  # gangs on small hosts
+        view.strategy(view.gang_by_price, view.value_for_money),  # value for money
+        view.strategy(view.gang_by_price, view.utilisation),  # best utilised
     ]
 
 
@@ -57,25 +56,27 @@ class _View:
         self.wants = wants
         self.groups = groups
         self.conserve = conserve
-        largest = [max((group.host.vector[d] for group in groups), default=0) for d in range(5)]
+        largest = [max((group.host.vector[d] for group in groups), default=0) for d in range(len(DIMENSIONS))]
         self.fractions = [[need / most if most else 0.0 for need, most in zip(w.need, largest, strict=True)] for w in wants]
         self.sizes = [sum(fractions) for fractions in self.fractions]
         self.values = [self._cheapest_share(want) for want in wants]
 
-    def strategy(self, name: str, gang_key: Callable[[int, int], Key], score: Callable[[int, dict[int, int]], Key]) -> Strategy:
-        """A strategy of that name; groups that tie are taken in the shape's own order of preference."""
+    def strategy(self, gang_key: Callable[[int, int], Key], score: Callable[[int, dict[int, int]], Key]) -> Strategy:
+        """A strategy; groups that tie are taken in the shape's own order of preference."""
 
         def gang_passes(w: int) -> tuple[Want, Want | None]:
             """All candidates; or those without accelerators, and all of them once everything else is placed."""
             want = self.wants[w]
-            order = sorted(want.candidates.order, key=lambda g: (not self._conserves(g, {w: 1}), gang_key(w, g)))
-            plain = tuple(g for g in order if self._conserves(g, {w: 1}))
-            everywhere = Want(want.shape, want.candidates.reordered(order))
-            if len(plain) == len(order):
-                return everywhere, None
-            return Want(want.shape, candidates_of(plain, len(self.groups))), everywhere
+            allowed = [self._conserves(g, {w: 1}) for g in range(len(self.groups))]
+            buying = sorted(want.candidates.order, key=lambda g: (not allowed[g], gang_key(w, g)))
+            plain = want.candidates.only(allowed)
+            if len(plain.order) == len(buying):
+                return Want(want.shape, want.candidates, buying), None
+            plain_first = [*plain.order, *(g for g in want.candidates.order if not allowed[g])]
+            first = Want(want.shape, plain, [g for g in buying if allowed[g]])
+            return first, Want(want.shape, want.candidates.reordered(plain_first), buying)
 
-        return Strategy(name, self.wants, self.largest_first, gang_passes, score)
+        return Strategy(self.wants, self.largest_first, gang_passes, score)
 
     def largest_first(self, w: int) -> Key:
         """Accelerated work first, gangs before single tasks, then by size; equal sizes in order of arrival."""
@@ -89,8 +90,8 @@ class _View:
     def utilisation(self, g: int, tasks: dict[int, int]) -> Key:
         """As Ray scores: conserved accelerators, kinds of resource used, least and mean utilisation."""
         host, hosts = self.groups[g].host.vector, self.groups[g].hosts_per_slice
-        used = [sum(self.wants[w].need[d] * k for w, k in tasks.items()) for d in range(5)]
-        shares = [used[d] / (host[d] * hosts) for d in range(5) if host[d]]
+        used = [sum(self.wants[w].need[d] * k for w, k in tasks.items()) for d in range(len(DIMENSIONS))]
+        shares = [used[d] / (host[d] * hosts) for d in range(len(DIMENSIONS)) if host[d]]
         kinds = sum(share > 0 for share in shares)
         least, mean = (min(shares), sum(shares) / len(shares)) if shares else (0.0, 0.0)
         return (self._conserves(g, tasks), kinds, round(least, ROUNDED), round(mean, ROUNDED), self._soft(g, tasks))
@@ -153,7 +154,7 @@ class _View:
     def _capacity(self, w: int, g: int) -> int:
         """Tasks of such a gang, and of others like it, that one slice can hold."""
         want, group = self.wants[w], self.groups[g]
-        alone = want.exclusive and group.host.tpu_chips and not group.shared_tpu
+        alone = want.exclusive and group.hosts_alone
         held = [have // need for have, need in zip(group.host.vector, want.need, strict=True) if need]
         return max(1, (1 if alone else min(held, default=1)) * group.hosts_per_slice)
 
@@ -178,7 +179,7 @@ class _View:
         shares = []
         for g in want.candidates.order:
             group = self.groups[g]
-            alone = want.exclusive and group.host.tpu_chips and not group.shared_tpu
+            alone = want.exclusive and group.hosts_alone
             used = [need / have for need, have in zip(want.need, group.host.vector, strict=True) if need and have]
             shares.append(group.price * (1.0 if alone else max(used, default=0.0)) / group.hosts_per_slice)
         return min(shares, default=0.0)

@@ -91,7 +91,7 @@ def _deferred(decision: Decision) -> dict[str, DeferredSummary]:
 
 def _placed(decision: Decision) -> dict[str, dict[Tier, int]]:
     counts: dict[str, dict[Tier, int]] = {}
-    for span, group, tier in decision.placed:
+    for span, group, tier, _ in decision.placed:
         tiers = counts.setdefault(group, {})
         tiers[tier] = tiers.get(tier, 0) + span.entries
     return {name: {tier: counts[name][tier] for tier in Tier if tier in counts[name]} for name in sorted(counts)}

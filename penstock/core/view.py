@@ -1,5 +1,6 @@
 """A state as a snapshot to decide on, with the ids kept aside to be joined when someone asks."""
 
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from penstock.core.state import AutoscalerState
@@ -21,7 +22,7 @@ def view_of(state: AutoscalerState) -> View:
     assert state.config is not None, "a state is decided on once it has a configuration"
     demand = Demand.joined(state.demand[name].demand for name in sorted(state.demand))
     running = {task for usage in state.usage.values() for host in usage for task in host.tasks}
-    demand = _keep_apart(demand.without(running), _gang_hosts(state))
+    demand = _keep_apart(demand.without(running), _gang_hosts(state, demand, running))
     snapshot = Snapshot.model_construct(
         config=state.config,
         now=state.now,
@@ -35,12 +36,15 @@ def view_of(state: AutoscalerState) -> View:
     return View(snapshot, demand)
 
 
-def _gang_hosts(state: AutoscalerState) -> dict[str, list[HostRef]]:
-    """Where members of each gang run."""
+def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:
+    """Where members of each gang run: by the gangs that usage names, and by tasks it shows that are listed as demand too."""
+    gang_of: dict[str, str] = {}
+    if demand.gang_ids and not running.isdisjoint(demand.task_ids):
+        gang_of = {task: entry.gang_id for entry in demand.entries() if entry.gang_id for task in entry.task_ids}
     found: dict[str, list[HostRef]] = {}
     for slice_id, usage in sorted(state.usage.items()):
         for i, host in enumerate(usage):
-            for gang in host.gangs:
+            for gang in sorted({*host.gangs, *(gang_of[task] for task in host.tasks if task in gang_of)}):
                 found.setdefault(gang, []).append(HostRef(slice_id, i))
     return found
 

@@ -18,6 +18,7 @@ class Want:
     """
 
     __slots__ = (
+        "buying",
         "candidates",
         "exclusive",
         "flight_cursor",
@@ -30,8 +31,10 @@ class Want:
         "shape",
     )
 
-    def __init__(self, shape: Shape, candidates: Candidates) -> None:
+    def __init__(self, shape: Shape, candidates: Candidates, buying: Sequence[int] | None = None) -> None:
+        """`buying` is the order in which candidates are asked for new slices, where it is not that of preference."""
         self.shape = shape
+        self.buying = candidates.order if buying is None else buying
         self.need: Vector = shape.need
         self.exclusive = shape.exclusive
         self.gang = shape.gang
@@ -58,7 +61,7 @@ class Want:
 
     def tasks_in_new(self, group: ScaleGroup, limit: int) -> int:
         """How many of its tasks an untouched host of the group can take, up to a limit."""
-        if self.exclusive and group.host.tpu_chips and not group.shared_tpu:
+        if self.exclusive and group.hosts_alone:
             limit = min(limit, self.per_host or 1)
         elif self.per_host is not None:
             limit = min(limit, self.per_host)

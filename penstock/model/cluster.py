@@ -13,7 +13,7 @@ from penstock.model.constraints import Scalar
 from penstock.model.resources import GPU, TPU, Resources
 from penstock.model.shape import DeviceType
 from penstock.model.tpu import TpuVariant, tpu_variant
-from penstock.model.units import MILLI, Count, Seconds
+from penstock.model.units import MILLI, Count, Positive, Seconds
 from penstock.model.value import Value
 
 DEFAULT_PRIORITY = 100
@@ -25,10 +25,11 @@ DEFAULT_READY_GRACE_SECONDS = 120.0
 DEFAULT_EVALUATION_SECONDS = 5.0
 """At most one evaluation in this time, after the first: demand comes in bursts, and one answer serves the burst."""
 
+GREATEST_GROWTH = 1_000_000.0
+"""Beyond any cluster: a growth limit above it limits nothing."""
+
 DISAGREEMENT = "disagreement"
 """The type of the error that parts of a configuration contradict each other."""
-
-Positive = Annotated[int, Field(ge=1)]
 
 
 class Placement(StrEnum):
@@ -44,7 +45,7 @@ class Limits(Value):
 
     in_flight: Positive | None = None
     creates_per_minute: Positive | None = None
-    growth: Annotated[float, Field(gt=0)] | None = None
+    growth: Annotated[float, Field(gt=0, le=GREATEST_GROWTH, allow_inf_nan=False)] | None = None
 
 
 class Pool(Value):
@@ -91,7 +92,7 @@ class ScaleGroup(Value):
     preemptible: bool = False
     zone: str | None = None
     attributes: dict[str, Scalar] = Field(default_factory=dict)
-    price_per_hour: Annotated[float, Field(ge=0)] | None = None
+    price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     pool: str | None = None
     quota_pool: str | None = None
     tier: Count = 0
@@ -104,9 +105,9 @@ class ScaleGroup(Value):
     @classmethod
     def _size_follows_from_a_known_variant(cls, data: Any) -> Any:
         known = _variant_of(data)
-        if known is None:
+        host = data.get("host", {}) if isinstance(data, dict) else None
+        if known is None or not isinstance(host, dict):
             return data
-        host = data.get("host") if isinstance(data.get("host"), dict) else {}
         derived = {} if data.get("hosts_per_slice") is not None else {"hosts_per_slice": known.hosts}
         return data | derived | ({} if "tpu" in host else {"host": host | {"tpu": known.chips_per_host}})
 
@@ -158,6 +159,11 @@ class ScaleGroup(Value):
     def accelerated(self) -> bool:
         """Whether the hosts carry accelerators, whatever the device type says."""
         return bool(self.host.vector[GPU] or self.host.vector[TPU])
+
+    @property
+    def hosts_alone(self) -> bool:
+        """Whether a task on TPU chips has its host to itself."""
+        return bool(self.host.tpu_chips) and not self.shared_tpu
 
     @cached_property
     def chips_per_slice(self) -> int:

@@ -1,13 +1,14 @@
 """Constraints on a group's attributes: what must hold, and what should."""
 
 from enum import StrEnum
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from penstock.model.value import Value
+from penstock.model.value import JsonSchema, Value
 
-Scalar: TypeAlias = bool | int | float | str
+Scalar: TypeAlias = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str
 
 
 class Operator(StrEnum):
@@ -33,7 +34,9 @@ _SYMBOL = {Operator.EQ: "=", Operator.NE: "≠", Operator.GT: ">", Operator.GE: 
 
 def as_text(value: Scalar) -> str:
     """The one spelling under which values are compared: true, 4, us-west4-a."""
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def as_number(value: Scalar) -> float | None:
@@ -63,6 +66,10 @@ class Constraint(Value):
             raise ValueError("give either value or values, not both")
         return {key: item for key, item in data.items() if key != "value"} | {"values": (data["value"],)}
 
+    @classmethod
+    def _shorthand(cls, described: JsonSchema) -> None:
+        described["properties"]["value"] = described["properties"]["values"]["items"]
+
     @model_validator(mode="after")
     def _as_many_values_as_the_operator_takes(self) -> "Constraint":
         if self.op in _UNARY and self.values:
@@ -74,6 +81,11 @@ class Constraint(Value):
         if self.op in _NUMERIC and as_number(self.values[0]) is None:
             raise ValueError(f"{self.op} compares numbers; {self.values[0]!r} is none")
         return self
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """Equal for constraints that mean the same; `true` and `1` do not."""
+        return (self.attribute, self.op, tuple(as_text(value) for value in self.values), self.soft)
 
     def holds(self, attributes: dict[str, Scalar]) -> bool:
         """Whether the attributes satisfy this; an attribute that is absent is unequal to everything."""
@@ -99,7 +111,9 @@ class Constraint(Value):
     def __str__(self) -> str:
         if self.op in _UNARY:
             return f"{self.attribute} {'exists' if self.op is Operator.EXISTS else 'does not exist'}"
+        if self.op is Operator.NOT_IN:
+            return f"{self.attribute} not in {', '.join(as_text(value) for value in self.values)}"
         values = " or ".join(as_text(value) for value in self.values)
-        if self.op in _LISTS:
-            return f"{self.attribute} {'=' if self.op is Operator.IN else '≠'} {values}"
+        if self.op is Operator.IN:
+            return f"{self.attribute} = {values}"
         return f"{self.attribute} {_SYMBOL[self.op]} {values}"

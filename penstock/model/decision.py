@@ -69,11 +69,12 @@ class Span(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A span of entries, and the group and tier that take it."""
+    """A span of entries, and the group and tier that take it; `opened` if on slices that this decision opens."""
 
     span: Span
     group: str
     tier: Tier
+    opened: bool
 
 
 class Unmet(Value):
@@ -129,7 +130,7 @@ class GroupDecision(Value):
     name: str
     have: int
     in_flight: int
-    queued: int
+    stalled: int
     leaving: int
     busy: int
     required: int
@@ -165,10 +166,11 @@ class StandingOutcome(Value):
 
 
 class CostPerHour(Value):
-    """What all slices cost an hour, before the launches and after them."""
+    """What slices that exist cost an hour, and what it will be with those requested and launched; some prices are unknown."""
 
     before: float
     after: float
+    unpriced: tuple[str, ...] = ()
 
 
 class Decision(Value):

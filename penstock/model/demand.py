@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from penstock.model.bulk import in_bulk
 from penstock.model.packed import Ids, PackedSchema, pack, unpack
@@ -15,7 +15,12 @@ from penstock.model.runs import Fault, FaultCode, HostRef, Run, Runs
 from penstock.model.shape import Gang, Shape
 from penstock.model.value import Value
 
-TaskId = Annotated[str, Field(min_length=1, max_length=512)]
+TaskId = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""Any text without control characters: ids are shown on terminals."""
+
+
+GANG_SIZE = "gang.size"
+"""The field of the one fault that tasks can mend by leaving: more of them than their gang has room for."""
 
 
 class TaskGang(Gang):
@@ -109,38 +114,61 @@ class Demand(Value):
         if gone.isdisjoint(self.task_ids):
             return self
         builder = DemandBuilder()
-        task = gang = 0
-        for run in self.workload.runs:
+        for run, ids, gangs in self._pieces():
             shape = self.workload.shapes[run.shape]
-            ids = self.task_ids[task : task + run.entries * run.pending]
-            gangs = self.gang_ids[gang : gang + run.entries] if shape.gang else ()
-            task, gang = task + len(ids), gang + len(gangs)
             if gone.isdisjoint(ids):
                 builder.add(shape, ids, entries=run.entries, gang_ids=gangs, apart=run.apart, fault=run.fault)
-            elif not shape.gang and (kept := [task_id for task_id in ids if task_id not in gone]):
+            elif not gangs:
+                kept = [task_id for task_id in ids if task_id not in gone]
                 builder.add(shape, kept, entries=len(kept), fault=run.fault)
-            for i, gang_id in enumerate(gangs if not gone.isdisjoint(ids) else ()):
-                members = [task_id for task_id in ids[i * run.pending : (i + 1) * run.pending] if task_id not in gone]
-                if members:
+            else:
+                for i, gang_id in enumerate(gangs):
+                    members = [task_id for task_id in ids[i * run.pending : (i + 1) * run.pending] if task_id not in gone]
                     builder.add(shape, members, gang_ids=(gang_id,), apart=run.apart, fault=run.fault)
         return builder.build()
 
     @staticmethod
     def joined(demands: Iterable["Demand"]) -> "Demand":
-        """Several demands as one, in order."""
+        """Several demands as one, in order; a gang that stands in several is one, at the place of its first tasks."""
         parts = list(demands)
         if len(parts) == 1:
             return parts[0]
         builder = DemandBuilder()
         for demand in parts:
-            task = gang = 0
-            for run in demand.workload.runs:
-                shape, tasks = demand.workload.shapes[run.shape], run.entries * run.pending
-                gangs = demand.gang_ids[gang : gang + run.entries] if shape.gang else ()
-                ids = demand.task_ids[task : task + tasks]
+            for run, ids, gangs in demand._pieces():
+                shape = demand.workload.shapes[run.shape]
                 builder.add(shape, ids, entries=run.entries, gang_ids=gangs, apart=run.apart, fault=run.fault)
-                task, gang = task + tasks, gang + len(gangs)
         return builder.build()
+
+    def faulty(self, task_ids: AbstractSet[str]) -> str | None:
+        """A gang to which one of the tasks belongs and whose tasks disagree, if there is one."""
+        for run, ids, gangs in self._pieces():
+            lasting = run.fault is not None and run.fault.field != GANG_SIZE
+            if lasting and gangs and not task_ids.isdisjoint(ids):
+                return gangs[0]
+        return None
+
+    def _pieces(self) -> Iterator[tuple[Run, tuple[str, ...], tuple[str, ...]]]:
+        """Every run with the ids of its tasks and of its gangs."""
+        task = gang = 0
+        for run in self.workload.runs:
+            ids = self.task_ids[task : task + run.entries * run.pending]
+            gangs = self.gang_ids[gang : gang + run.entries] if self.workload.shapes[run.shape].gang else ()
+            task, gang = task + len(ids), gang + len(gangs)
+            yield run, ids, gangs
+
+    @model_validator(mode="after")
+    def _ids_and_runs_agree(self) -> Self:
+        shapes, runs = self.workload.shapes, self.workload.runs
+        if any(not 0 <= run.shape < len(shapes) or run.entries < 1 or run.pending < 1 for run in runs):
+            raise ValueError("a run names a shape that is not listed, or has no entries, or entries without tasks")
+        tasks = sum(run.entries * run.pending for run in runs)
+        if tasks != len(self.task_ids):
+            raise ValueError(f"runs count {tasks} tasks, but {len(self.task_ids)} task_ids are given")
+        gangs = sum(run.entries for run in runs if shapes[run.shape].gang is not None)
+        if gangs != len(self.gang_ids):
+            raise ValueError(f"runs count {gangs} gangs, but {len(self.gang_ids)} gang_ids are given")
+        return self
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -170,12 +198,15 @@ class DemandBuilder:
         apart: tuple[HostRef, ...] = (),
         fault: Fault | None = None,
     ) -> None:
-        """Append equal entries; `task_ids` are divided among them evenly."""
+        """Append equal entries; `task_ids` are divided among them evenly, and no tasks are no entries."""
+        if not task_ids:
+            return
         known = self._shapes.get(shape.key)
         if known is None:
             known = self._shapes[shape.key] = (len(self._shapes), shape.alone())
-        number = known[0]
-        run = Run(number, entries, len(task_ids) // entries, apart, fault)
+        run = Run(
+            known[0], entries, len(task_ids) // entries, apart, _current_fault(shape, len(task_ids) // entries, gang_ids, fault)
+        )
         self._task_ids += task_ids
         self._gang_ids += gang_ids
         last = self._runs[-1] if self._runs else None
@@ -185,12 +216,37 @@ class DemandBuilder:
             self._runs.append(run)
 
     def build(self) -> Demand:
-        """The demand collected so far."""
-        return Demand.model_construct(
-            workload=Workload.model_construct(shapes=tuple(shape for _, shape in self._shapes.values()), runs=tuple(self._runs)),
+        """The demand collected so far; what was added of one gang in several places is one entry, at the first."""
+        shapes = tuple(shape for _, shape in self._shapes.values())
+        demand = Demand.model_construct(
+            workload=Workload.model_construct(shapes=shapes, runs=tuple(self._runs)),
             task_ids=tuple(self._task_ids),
             gang_ids=tuple(self._gang_ids),
         )
+        return demand if len(set(self._gang_ids)) == len(self._gang_ids) else _with_gangs_whole(demand)
+
+
+def _with_gangs_whole(demand: Demand) -> Demand:
+    """The demand with one entry per gang."""
+    gangs: dict[str, list[Entry]] = {}
+    order: list[Entry] = []
+    for entry in demand.entries():
+        if entry.gang_id is None or entry.gang_id not in gangs:
+            order.append(entry)
+        if entry.gang_id is not None:
+            gangs.setdefault(entry.gang_id, []).append(entry)
+    builder = DemandBuilder()
+    for entry in order:
+        run = demand.workload.runs[entry.run]
+        shape = demand.workload.shapes[run.shape]
+        if entry.gang_id is None:
+            builder.add(shape, entry.task_ids, fault=run.fault)
+            continue
+        pieces = gangs[entry.gang_id]
+        ids = [task_id for piece in pieces for task_id in piece.task_ids]
+        fault = _first_fault(demand, pieces)
+        builder.add(shape, ids, gang_ids=(entry.gang_id,), apart=run.apart, fault=fault)
+    return builder.build()
 
 
 class Batch(NamedTuple):
@@ -208,40 +264,38 @@ def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
 
     Tasks of one gang that disagree become one entry with a fault that names the field and two of the tasks.
     """
-    gangs: dict[str, list[Task]] = {}
-    order: list[Task | Batch | str] = []
-    for task in tasks:
-        if isinstance(task, Batch) or task.gang is None:
-            order.append(task)
-            continue
-        if task.gang.id not in gangs:
-            order.append(task.gang.id)
-        gangs.setdefault(task.gang.id, []).append(task)
     builder = DemandBuilder()
-    for item in order:
-        if isinstance(item, Batch):
-            builder.add(item.shape, item.task_ids, entries=item.entries, gang_ids=item.gang_ids)
-        elif isinstance(item, Task):
-            builder.add(item, (item.id,))
+    for task in tasks:
+        if isinstance(task, Batch):
+            builder.add(task.shape, task.task_ids, entries=task.entries, gang_ids=task.gang_ids)
         else:
-            members = gangs[item]
-            ids = tuple(member.id for member in members)
-            builder.add(members[0], ids, gang_ids=(item,), fault=_gang_fault(item, members))
+            builder.add(task, (task.id,), gang_ids=() if task.gang is None else (task.gang.id,))
     return builder.build()
 
 
-def _gang_fault(gang_id: str, members: Sequence[Task]) -> Fault | None:
-    first = members[0]
-    for other in members[1:]:
-        for field in ("device", "resources", "constraints", "preemptible", "gang"):
-            if getattr(first, field) != getattr(other, field):
-                detail = _difference(getattr(first, field), getattr(other, field))
-                message = f"tasks {first.id} and {other.id} of gang {gang_id} differ in {field}{detail}; make them equal"
-                return Fault(code=FaultCode.INCONSISTENT_GANG, message=message)
-    assert first.gang is not None
-    if len(members) > first.gang.size:
-        message = f"gang {gang_id} has {len(members)} tasks but gang.size is {first.gang.size}; correct gang.size"
-        return Fault(code=FaultCode.INCONSISTENT_GANG, message=message)
+def _current_fault(shape: Shape, pending: int, gang_ids: Sequence[str], fault: Fault | None) -> Fault | None:
+    """The fault an entry has now: more tasks than its gang's size comes and goes with them."""
+    if fault is not None and fault.field != GANG_SIZE:
+        return fault
+    if shape.gang is None or pending <= shape.gang.size:
+        return None
+    message = f"gang {gang_ids[0]} has {pending} tasks but gang.size is {shape.gang.size}; correct gang.size"
+    return Fault(code=FaultCode.INCONSISTENT_GANG, message=message, field=GANG_SIZE)
+
+
+def _first_fault(demand: Demand, pieces: Sequence[Entry]) -> Fault | None:
+    """What is wrong with a gang given in pieces: the fault of a piece, or the first difference between two."""
+    runs = [demand.workload.runs[piece.run] for piece in pieces]
+    for run, piece in zip(runs, pieces, strict=True):
+        if run.fault is not None and run.fault.field != GANG_SIZE:
+            return run.fault
+        if run.shape != runs[0].shape:
+            first, other = demand.workload.shapes[runs[0].shape], demand.workload.shapes[run.shape]
+            field = next(name for name in Shape.model_fields if getattr(first, name) != getattr(other, name))
+            detail = _difference(getattr(first, field), getattr(other, field))
+            tasks = f"tasks {pieces[0].task_ids[0]} and {piece.task_ids[0]} of gang {piece.gang_id}"
+            message = f"{tasks} differ in {field}{detail}; make them equal"
+            return Fault(code=FaultCode.INCONSISTENT_GANG, message=message, field=field)
     return None
 
 
@@ -251,7 +305,13 @@ def _difference(left: object, right: object) -> str:
         d = next(d for d in range(len(DIMENSIONS)) if left.vector[d] != right.vector[d])
         return f".{DIMENSIONS[d]} ({format_amount(d, left.vector[d])} and {format_amount(d, right.vector[d])})"
     if isinstance(left, Value) and isinstance(right, Value):
-        for name, info in type(left).model_fields.items():
-            if getattr(left, name) != getattr(right, name):
-                return f".{info.alias or name} ({getattr(left, name)} and {getattr(right, name)})"
-    return f" ({left} and {right})" if isinstance(left, bool) or isinstance(right, bool) else ""
+        name = next(name for name in type(left).model_fields if getattr(left, name) != getattr(right, name))
+        return f".{name} ({_words(getattr(left, name))} and {_words(getattr(right, name))})"
+    return f" ({_words(left)} and {_words(right)})"
+
+
+def _words(value: object) -> str:
+    """A value as people write it."""
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

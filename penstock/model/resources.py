@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from penstock.model.units import MILLI, Bytes, Count, Milli, format_bytes, format_milli
 from penstock.model.value import Value
@@ -25,12 +25,6 @@ class Resources(Value):
     disk_bytes: Bytes = Field(default=0, alias="disk")
     gpu_milli: Milli = Field(default=0, alias="gpu")
     tpu_chips: Count = Field(default=0, alias="tpu")
-
-    @model_validator(mode="after")
-    def _whole_gpus_above_one(self) -> "Resources":
-        if self.gpu_milli > MILLI and self.gpu_milli % MILLI:
-            raise ValueError(f"gpu: {format_milli(self.gpu_milli)} is neither a share of one GPU nor a whole number of GPUs")
-        return self
 
     @cached_property
     def vector(self) -> Vector:

@@ -19,10 +19,11 @@ class FaultCode(StrEnum):
 
 
 class Fault(Value):
-    """What is wrong with an entry itself, in a sentence."""
+    """What is wrong with an entry itself: a code, a sentence, and the field, where it is one."""
 
     code: FaultCode
     message: str
+    field: str | None = None
 
 
 class HostRef(NamedTuple):

@@ -2,14 +2,14 @@
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from penstock.model.constraints import Constraint
-from penstock.model.resources import GPU, TPU, Resources, Vector
-from penstock.model.units import MILLI
-from penstock.model.value import Value
+from penstock.model.resources import Resources, Vector
+from penstock.model.units import MILLI, Positive, format_milli
+from penstock.model.value import JsonSchema, Value
 
 
 class DeviceType(StrEnum):
@@ -31,6 +31,10 @@ class Device(Value):
     def _a_type_alone_will_do(cls, data: Any) -> Any:
         return {"type": data} if isinstance(data, str) else data
 
+    @classmethod
+    def _shorthand(cls, described: JsonSchema) -> JsonSchema:
+        return {"enum": list(DeviceType)}
+
 
 class GangPlacement(StrEnum):
     """How the tasks of a gang lie on hosts; each is all or nothing."""
@@ -43,15 +47,19 @@ class GangPlacement(StrEnum):
 class Gang(Value):
     """Tasks that must start together: how many, and how they lie on hosts."""
 
-    size: Annotated[int, Field(ge=1)]
+    size: Positive
     placement: GangPlacement = GangPlacement.WHOLE_SLICES
-    tasks_per_host: Annotated[int, Field(ge=1)] | None = None
+    tasks_per_host: Positive | None = None
 
     @model_validator(mode="after")
     def _spread_is_one_task_a_host(self) -> Self:
         if self.placement is GangPlacement.SPREAD and self.tasks_per_host not in (None, 1):
             raise ValueError("tasks_per_host is 1 for a spread gang; leave it out or use placement pack")
         return self
+
+    def __str__(self) -> str:
+        per_host = f", {self.tasks_per_host} a host" if self.tasks_per_host else ""
+        return f"gang of {self.size}, {self.placement}{per_host}"
 
     @property
     def hosts(self) -> int:
@@ -81,6 +89,9 @@ class Shape(Value):
         for accelerator, amount in ((DeviceType.GPU, self.resources.gpu_milli), (DeviceType.TPU, self.resources.tpu_chips)):
             if amount and self.device.type is not accelerator:
                 raise ValueError(f"resources ask for {accelerator}, but device.type is {self.device.type}")
+        if self.resources.gpu_milli > MILLI and self.resources.gpu_milli % MILLI:
+            gpus = format_milli(self.resources.gpu_milli)
+            raise ValueError(f"resources.gpu: {gpus} is neither a share of one GPU nor a whole number of GPUs")
         if self.device.type is DeviceType.CPU and self.device.variants:
             raise ValueError("device.variants need device.type gpu or tpu")
         return self
@@ -95,8 +106,13 @@ class Shape(Value):
     def key(self) -> tuple[object, ...]:
         """Equal for equal shapes, and far cheaper to hash than they are."""
         gang = self.gang and (self.gang.size, self.gang.placement, self.gang.tasks_per_host)
-        device = (self.device.type, self.device.variants)
-        return (device, self.resources.vector, self.constraints, self.preemptible, gang)
+        return (self.requirement, self.resources.vector, gang)
+
+    @cached_property
+    def requirement(self) -> tuple[object, ...]:
+        """What decides which groups match, whatever their size."""
+        constraints = tuple(constraint.key for constraint in self.constraints)
+        return (self.device.type, self.device.variants, constraints, self.preemptible)
 
     def alone(self) -> "Shape":
         """The shape without what tasks, files or requests say beside it."""
@@ -117,10 +133,11 @@ class Shape(Value):
         return self.device.type is DeviceType.TPU
 
     def __str__(self) -> str:
-        parts = [str(self.device.type) if self.accelerated and not (self.need[GPU] or self.need[TPU]) else ""]
+        named = self.resources.gpu_milli or self.resources.tpu_chips
+        parts = [str(self.device.type) if self.accelerated and not named else ""]
         parts += [str(self.resources) if self.resources != Resources() else ""]
         parts += ["/".join(self.device.variants)]
         parts += [str(constraint) + (" (soft)" if constraint.soft else "") for constraint in self.constraints]
         parts += [] if self.preemptible is None else ["preemptible" if self.preemptible else "not preemptible"]
-        parts += [f"gang of {self.gang.size}, {self.gang.placement}"] if self.gang else []
+        parts += [str(self.gang)] if self.gang else []
         return ", ".join(part for part in parts if part) or "anything"

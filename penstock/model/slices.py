@@ -7,8 +7,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.model.resources import Resources
 from penstock.model.shape import Shape
-from penstock.model.units import Moment
-from penstock.model.value import Value
+from penstock.model.units import Moment, Positive
+from penstock.model.value import JsonSchema, Value
 
 
 class SliceState(StrEnum):
@@ -39,7 +39,7 @@ class Slice(Value):
 
     id: Annotated[str, Field(min_length=1)]
     group: str
-    state: Annotated[SliceState, BeforeValidator(_any_case)]
+    state: Annotated[SliceState, BeforeValidator(_any_case, json_schema_input_type=str)]
     since: Moment | None = None
     queued: bool = False
 
@@ -65,6 +65,10 @@ class HostUsage(Value):
     @classmethod
     def _a_state_alone_will_do(cls, data: Any) -> Any:
         return {"state": data} if isinstance(data, str) else data
+
+    @classmethod
+    def _shorthand(cls, described: JsonSchema) -> JsonSchema:
+        return {"enum": list(HostState)}
 
     @property
     def idle(self) -> bool:
@@ -102,6 +106,10 @@ class Health(Value):
     def _an_availability_alone_will_do(cls, data: Any) -> Any:
         return {"availability": data} if isinstance(data, str) else data
 
+    @classmethod
+    def _shorthand(cls, described: JsonSchema) -> JsonSchema:
+        return {"enum": list(Availability)}
+
     @model_validator(mode="after")
     def _only_what_a_cloud_can_say(self) -> "Health":
         if self.availability in (Availability.AT_MAX, Availability.POOL_EXHAUSTED):
@@ -112,7 +120,7 @@ class Health(Value):
 class StandingItem(Shape):
     """A shape of which a standing request wants room for `count`."""
 
-    count: Annotated[int, Field(ge=1)] = 1
+    count: Positive = 1
 
 
 class StandingRequest(Value):
@@ -127,5 +135,5 @@ class Launched(NamedTuple):
     """Slices ordered a moment ago: what `creates_per_minute` counts."""
 
     group: str
-    slices: int
+    slices: Positive
     at: Moment

@@ -9,6 +9,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 
 MILLI = 1000
 """Milli-units in one core or one GPU."""
+LARGEST = 1 << 60
+"""Above every amount of anything; below it sums stay exact and quick."""
+LONGEST_SECONDS = 10 * 366 * 86400.0
+"""Ten years: beyond it a duration is a mistake, and sums with moments would overflow."""
+FIRST_YEAR, LAST_YEAR = 1970, 2500
+"""Moments outside are mistakes."""
+_DECIMALS = 9
+"""Decimals of a number that a machine computed: 0.1 + 0.2 is 0.3."""
 
 _BYTE_UNITS = {"": 1, "B": 1} | {
     f"{prefix}{suffix}": base**power
@@ -29,18 +37,20 @@ def _number(value: object, example: str) -> Decimal:
         raise ValueError(f"{value!r} is not a number; write it like {example}") from None
     if not number.is_finite() or number < 0:
         raise ValueError(f"{value!r} must be a finite number, 0 or more; write it like {example}")
-    return number
+    if number > LARGEST:
+        raise ValueError(f"{value!r} is larger than anything Penstock counts; write it like {example}")
+    return round(number, _DECIMALS) if isinstance(value, float) else number
 
 
 def parse_bytes(value: object) -> int:
     """Bytes from `192GiB`, `1.5TB` or a plain number of bytes."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST and value == int(value):
+        return int(value)
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2] not in _BYTE_UNITS:
         raise ValueError(f"{value!r} is not a size; write it like 192GiB or 100GB, or as a number of bytes")
     size = Decimal(match[1]) * _BYTE_UNITS[match[2]]
-    if size != int(size):
+    if size > LARGEST or size != int(size):
         raise ValueError(f"{value!r} is not a whole number of bytes; write it like 192GiB")
     return int(size)
 
@@ -65,10 +75,14 @@ def parse_seconds(value: object) -> float:
     """Seconds from `90s`, `10m`, `1h30m`, or a plain number of seconds."""
     if isinstance(value, str) and value and _DURATION.sub("", value.replace(" ", "")) == "":
         parts = _DURATION.findall(value.replace(" ", ""))
-        return float(sum(Decimal(number) * _DURATION_UNITS[unit] for number, unit in parts))
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(_number(value, "10m"))
-    raise ValueError(f"{value!r} is not a duration; write it like 90s, 10m or 1h30m")
+        seconds = float(sum(Decimal(number) * _DURATION_UNITS[unit] for number, unit in parts))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(_number(value, "10m"))
+    else:
+        raise ValueError(f"{value!r} is not a duration; write it like 90s, 10m or 1h30m")
+    if seconds > LONGEST_SECONDS:
+        raise ValueError(f"{value!r} is longer than ten years; write it like 90s, 10m or 1h30m")
+    return seconds
 
 
 def format_bytes(size: int) -> str:
@@ -84,7 +98,7 @@ def format_bytes(size: int) -> str:
 
 def format_milli(milli: int) -> str:
     """Cores or GPUs as people write them: 500 is 0.5."""
-    return f"{milli / MILLI:g}"
+    return f"{milli / MILLI:.3f}".rstrip("0").rstrip(".")
 
 
 def format_seconds(seconds: float) -> str:
@@ -102,13 +116,10 @@ def _milli_to_number(milli: int) -> int | float:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
-
-
-def _require_zone(value: object) -> object:
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value
+    """Without a zone it is UTC, wherever it is read."""
+    if not FIRST_YEAR <= moment.year < LAST_YEAR:
+        raise ValueError(f"{moment} is not between the years {FIRST_YEAR} and {LAST_YEAR}")
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 Bytes = Annotated[
@@ -123,11 +134,12 @@ Milli = Annotated[
     PlainSerializer(_milli_to_number, return_type=float),
     WithJsonSchema({"type": ["number", "string"], "minimum": 0, "examples": [0.5], "description": "at most three decimals"}),
 ]
-Count = Annotated[int, BeforeValidator(parse_count), WithJsonSchema({"type": "integer", "minimum": 0})]
+Count = Annotated[int, BeforeValidator(parse_count), WithJsonSchema({"type": ["integer", "string"], "minimum": 0})]
+Positive = Annotated[Count, Field(ge=1), WithJsonSchema({"type": ["integer", "string"], "minimum": 1})]
 Seconds = Annotated[
     float,
     BeforeValidator(parse_seconds),
     WithJsonSchema({"type": ["number", "string"], "examples": ["10m"], "description": "seconds, or a duration"}),
 ]
-Moment = Annotated[datetime, BeforeValidator(_require_zone), AfterValidator(_in_utc)]
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 """An aware moment in UTC; a moment written without a zone is UTC."""

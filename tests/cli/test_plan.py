@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 
 EXAMPLES = ("examples/cluster.yaml", "examples/demand.json", "--slices", "examples/slices.yaml")
 
@@ -29,7 +32,15 @@ def test_unmet_demand_is_status_3_and_everything_placed_is_status_0(tmp_path: Pa
 
 def test_the_table_shows_groups_unmet_demand_and_remedies() -> None:
     shown = penstock("plan", *EXAMPLES).stdout
-    for words in ("v5e-16-west", "in flight", "deferred", "backoff until", "no_capacity", "did you mean", "raise chips of pool"):
+    for words in (
+        "v5e-16-west",
+        "in flight",
+        "deferred",
+        "backoff until",
+        "no_capacity",
+        "no_matching_group",
+        "raise chips of pool",
+    ):
         assert words in shown
 
 
@@ -89,6 +100,41 @@ def test_a_warning_does_not_stop_the_plan(tmp_path: Path) -> None:
     assert told.returncode == 0
     assert "warning:" in told.stderr
     assert "8 contradicts v5p-8" in told.stderr
+
+
+def test_mistakes_in_the_slices_are_told_with_those_in_the_other_files(tmp_path: Path) -> None:
+    cluster, slices = tmp_path / "cluster.yaml", tmp_path / "slices.yaml"
+    cluster.write_text("cluster: c\n")
+    slices.write_text("slices: [{id: a}]\n")
+    told = penstock("plan", str(cluster), EXAMPLES[1], "--slices", str(slices)).stderr
+    assert "groups: is missing; add it" in told
+    assert "slices[0].group: is missing; add it" in told
+
+
+def test_ids_are_shown_as_they_are(tmp_path: Path) -> None:
+    demand = tmp_path / "demand.json"
+    demand.write_text('[{"id": "a:rocket:[bold]b", "resources": {"cpu": 999}}]')
+    assert "a:rocket:[bold]b" in penstock("plan", EXAMPLES[0], str(demand)).stdout
+
+
+@pytest.mark.parametrize(("name", "path"), [("cluster", EXAMPLES[0]), ("demand-file", EXAMPLES[1]), ("slices-file", EXAMPLES[3])])
+def test_the_examples_satisfy_their_schemas(name: str, path: str) -> None:
+    schema = json.loads(penstock("schema", name).stdout)
+    data = json.loads(json.dumps(yaml.safe_load(Path(path).read_text()), default=datetime.isoformat))
+    jsonschema.Draft202012Validator(schema).validate(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("task", {"id": "t", "device": "tpu"}),
+        ("demand-file", [{"id": "t", "constraints": [{"attribute": "zone", "op": "eq", "value": "a"}]}]),
+        ("slices-file", {"slices": [{"id": "a", "group": "g", "state": "ready", "usage": "busy"}], "health": {"g": "backoff"}}),
+        ("event", {"kind": "usage_reported", "at": "2026-11-16T12:00:00Z", "usage": {"a": ["busy", {"state": "idle"}]}}),
+    ],
+)
+def test_short_ways_to_write_are_in_the_schemas(name: str, data: Any) -> None:
+    jsonschema.Draft202012Validator(json.loads(penstock("schema", name).stdout)).validate(data)
 
 
 def test_every_file_and_message_has_a_schema() -> None:

@@ -71,6 +71,9 @@ groups:
         ("tier: 2", "tier 2 needs a quota_pool"),
         ("attributes: {zone: x}", "zone is an attribute already"),
         ("limits: {growth: 0}", "groups[0].limits.growth: Input should be greater than 0"),
+        ("limits: {growth: .inf}", "groups[0].limits.growth"),
+        ("price_per_hour: .inf", "groups[0].price_per_hour"),
+        ("patience: 99999999999d", "longer than ten years"),
         ("patience: soon", "'soon' is not a duration; write it like 90s, 10m or 1h30m"),
     ],
 )
@@ -78,6 +81,12 @@ def test_a_mistake_names_its_path_its_value_and_its_fix(tmp_path: Path, fields: 
     found = problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, {fields}}}\n")
     assert len(found) == 1
     assert told in found[0]
+
+
+def test_an_attribute_is_a_finite_number_or_a_word(tmp_path: Path) -> None:
+    assert "Input should be a finite number" in str(
+        problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, attributes: {{x: .nan}}}}\n")
+    )
 
 
 def test_minimums_must_fit_the_cluster(tmp_path: Path) -> None:
@@ -102,6 +111,16 @@ def test_a_contradiction_of_the_variant_table_binds_google_and_warns_elsewhere(t
         with pytest.raises(BadInput) as bad:
             load_cluster(path)
         assert [told in str(problem) for problem in bad.value.problems] == [True]
+
+
+def test_the_wrong_kind_of_host_is_a_mistake_for_a_known_variant_too(tmp_path: Path) -> None:
+    text = "cluster: demo\ngroups:\n  - {name: a, device: {type: tpu, variant: v4-8}, host: big, max_slices: 1}\n"
+    assert "groups[0].host" in problems(tmp_path, text)[0]
+
+
+def test_numbers_may_be_quoted_and_are_compared_as_numbers(tmp_path: Path) -> None:
+    text = f'cluster: demo\nmax_slices: "1"\ngroups:\n{GROUP}, min_slices: 2}}\n'
+    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
 
 
 def test_a_key_that_stands_twice_is_a_mistake(tmp_path: Path) -> None:

@@ -77,3 +77,20 @@ def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
     path.write_text('{"tasks": [\n{]}')
     with pytest.raises(BadInput, match=r"demand\.json:2: is not JSON"):
         load_demand(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"tasks": [], "tasks": []}', "tasks: stands twice in one place; remove one"),
+        ("[" * 100_000, "is nested too deeply"),
+        ('[{"id": "t", "count": ' + "9" * 5000 + "}]", "is not JSON"),
+        ('[{"id": "a\\u001bb"}]', "tasks[0].id"),
+    ],
+)
+def test_odd_files_are_refused_in_words(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "demand.json"
+    path.write_text(text)
+    with pytest.raises(BadInput) as bad:
+        load_demand(path)
+    assert told in str(bad.value)

@@ -15,7 +15,9 @@ CONFIG = load_cluster(Path("examples/cluster.yaml")).config
 def load(folder: Path, text: str) -> SlicesFile:
     path = folder / "slices.yaml"
     path.write_text(text)
-    return load_slices(path, CONFIG)[0]
+    loaded = load_slices(path)
+    loaded.check(CONFIG)
+    return loaded.content
 
 
 def test_usage_is_per_host_for_the_slice_or_unknown(tmp_path: Path) -> None:
@@ -50,6 +52,9 @@ def test_count_repeats_a_slice(tmp_path: Path) -> None:
             "slices: [{id: a, group: cpu-16, state: READY}, {id: a, group: cpu-16, state: READY}]",
             "slice id 'a' stands",
         ),
+        ("slices: [{id: a, group: cpu-16, state: READY, usage: []}]", "slices[0].usage"),
+        ("now: 9999-12-31", "is not between the years"),
+        ("launched: [[cpu-16, -1, 2026-11-16T12:00:00Z]]", "launched[0]"),
         ("health: {cpu-16: at_max}", "at_max follows from the configuration and the slices"),
         ("health: {cpu-16: sick}", "health.cpu-16.availability"),
         ("standing: [{owner: o, wants: []}, {owner: o, wants: []}]", "'o' has a request already; put both in one"),
@@ -63,6 +68,7 @@ def test_a_mistake_names_its_path_and_its_fix(tmp_path: Path, text: str, told: s
 
 def test_a_group_that_is_no_longer_configured_is_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "slices.yaml"
-    path.write_text("slices: [{id: a, group: gone, state: READY}]\nhealth: {lost: backoff}")
-    warnings = load_slices(path, CONFIG)[1]
-    assert ["no group is called 'gone'" in str(warnings[0]), "no group is called 'lost'" in str(warnings[1])] == [True, True]
+    path.write_text("slices: [{id: a, group: gone, state: READY}]\nhealth: {l4-wes: backoff}")
+    gone, typo = map(str, load_slices(path).check(CONFIG))
+    assert "no group is called 'gone'" in gone
+    assert "no group is called 'l4-wes'; did you mean l4-west?" in typo

@@ -60,6 +60,12 @@ def test_a_task_that_waits_for_a_slice_in_flight() -> None:
     assert told.text.startswith("Task t (cpu 1) waits for a slice of cpu on its way: s BOOTING for 3m.")
 
 
+def test_a_stalled_slice_is_nothing_to_wait_for() -> None:
+    stalled = Slice(id="s", group="cpu", state=SliceState.REQUESTING, since=NOW - timedelta(minutes=30))
+    told = explain(state([task("a", cpu=1), task("b", cpu=2)], slices=(stalled,)), "b")
+    assert told.text.startswith("Task b (cpu 2) shares a new slice of cpu that this decision opens.")
+
+
 def test_a_task_that_gets_a_new_slice_and_what_excluded_the_others() -> None:
     told = explain(state([task("t", tpu=4)]), "t")
     assert (told.status, told.tier, told.groups) == (Status.WAITING, Tier.NEW, {"cpu": "device_mismatch"})
@@ -92,7 +98,7 @@ def test_an_unmet_task_with_a_misspelt_zone() -> None:
     constraint = {"attribute": "zone", "op": "eq", "value": "us-west4a"}
     told = explain(state([task("t", cpu=1) | {"constraints": [constraint]}]), "t")
     assert told.text == (
-        "Task t (cpu 1, zone = us-west4a) cannot be placed (no_matching_group): no group has zone = us-west4a;"
+        "Task t (cpu 1, zone = us-west4a) cannot be placed (no_matching_group): no group satisfies zone = us-west4a;"
         " did you mean us-west4-a?"
     )
 

@@ -65,6 +65,12 @@ def test_only_what_the_demand_up_to_it_needs_is_asked_for() -> None:
     assert [told[i].after for i in sorted(told)] == [2, 3]
 
 
+def test_a_remedy_does_not_take_from_one_to_give_to_another() -> None:
+    groups = [group("big", max_slices=0, host={"cpu": 64}), group("small", max_slices=5, host={"cpu": 16})]
+    big, small = {"resources": {"cpu": 60}}, {"resources": {"cpu": 16}}
+    assert messages(snapshot({"groups": groups, "max_slices": 2}, [big, small, small])) == ["raise max_slices of big from 0 to 2"]
+
+
 configs = st.fixed_dictionaries(
     {
         "placement": st.sampled_from(["priority", "packing", "cost"]),
@@ -92,4 +98,6 @@ def test_a_remedy_applied_does_meet_the_demand(config: dict[str, Any], tasks: li
     for i, remedy in remedies_for(before, decision).items():
         mended = before.model_copy(update={"config": with_remedy(before.config, remedy)})
         assert remedy.after > remedy.before
-        assert decision.unmet[i].shape not in {item.shape for item in decide(mended).unmet}
+        left = {item.shape: item.entries for item in decide(mended).unmet}
+        assert decision.unmet[i].shape not in left
+        assert all(count <= {item.shape: item.entries for item in decision.unmet}.get(shape, 0) for shape, count in left.items())

@@ -1,5 +1,8 @@
 """Tasks become entries, entries become runs."""
 
+import pytest
+from pydantic import ValidationError
+
 from penstock.model.demand import Demand, Task, build_demand
 from penstock.model.runs import FaultCode
 
@@ -75,3 +78,19 @@ def test_ids_of_a_span_are_joined_when_asked_for() -> None:
     assert entry is not None
     assert (entry.run, entry.position, entry.gang_id) == (1, 1, "y")
     assert demand.find("nobody") is None
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [[[5, 1]], [[0, -1]], [[0, 0]], [[0, 3]], [[0, 1, 0]], [[0, 2, 1]]],
+    ids=["no such shape", "fewer than no entries", "no entries", "more entries than ids", "no tasks", "two for one id"],
+)
+def test_runs_and_ids_that_disagree_are_refused(runs: list[list[int]]) -> None:
+    given = {"workload": {"shapes": [{"resources": {"cpu": 1}}], "runs": runs}, "task_ids": ["a"]}
+    with pytest.raises(ValidationError, match="run"):
+        Demand.model_validate(given)
+
+
+def test_true_and_one_are_different_values() -> None:
+    tasks = [task(name, constraints=[{"attribute": "x", "op": "eq", "value": value}]) for name, value in (("a", True), ("b", 1))]
+    assert len(build_demand(tasks).workload.shapes) == 2

@@ -1,10 +1,23 @@
 """Sizes, durations and shares as people write them."""
 
+from collections.abc import Callable
+
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from penstock.model.resources import Resources
-from penstock.model.units import format_bytes, format_seconds, parse_bytes, parse_milli, parse_seconds
+from penstock.model.shape import Device, DeviceType, Shape
+from penstock.model.slices import HostUsage
+from penstock.model.units import (
+    Moment,
+    format_bytes,
+    format_milli,
+    format_seconds,
+    parse_bytes,
+    parse_count,
+    parse_milli,
+    parse_seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +68,7 @@ def test_what_is_not_a_duration_is_refused(written: object) -> None:
 def test_what_is_printed_can_be_read_again() -> None:
     assert [format_bytes(n) for n in (192 * 1024**3, 1536 * 1024**2, 1000, 0)] == ["192GiB", "1536MiB", "1000B", "0B"]
     assert [format_seconds(n) for n in (0, 59, 5400, 90061)] == ["0s", "59s", "1h30m", "1d1h"]
+    assert [format_milli(n) for n in (500, 4000, 1_000_001_000, 125)] == ["0.5", "4", "1000001", "0.125"]
 
 
 def test_resources_survive_json() -> None:
@@ -62,6 +76,25 @@ def test_resources_survive_json() -> None:
     assert Resources.model_validate_json(held.model_dump_json()) == held
 
 
-def test_more_than_one_gpu_must_be_whole() -> None:
+def test_a_task_needs_a_share_of_one_gpu_or_whole_ones_but_any_number_of_shares_may_be_in_use() -> None:
     with pytest.raises(ValidationError, match=r"1\.5 is neither a share of one GPU"):
-        Resources(gpu=1.5)
+        Shape(resources=Resources(gpu=1.5), device=Device(type=DeviceType.GPU))
+    assert HostUsage(reserved=Resources(gpu=1.5)).reserved == Resources(gpu="1.5")
+
+
+def test_what_a_machine_computed_is_read_as_it_was_meant() -> None:
+    assert (parse_milli(0.1 + 0.2), parse_bytes(1e9)) == (300, 10**9)
+
+
+@pytest.mark.parametrize("parse", [parse_milli, parse_count, parse_bytes, parse_seconds])
+def test_what_is_beyond_anything_is_refused_at_once(parse: Callable[[object], object]) -> None:
+    for written in ("1e400000", 10**30, float("inf"), "99999999999d"):
+        with pytest.raises(ValueError, match="write it like"):
+            parse(written)
+
+
+def test_a_moment_without_a_zone_is_utc_wherever_it_is_read() -> None:
+    read = TypeAdapter(Moment).validate_python
+    assert read("2026-11-16T12:00:00") == read("2026-11-16T12:00:00Z") == read("2026-11-16T13:00:00+01:00")
+    with pytest.raises(ValidationError, match="not between the years"):
+        read("9999-12-31T00:00:00Z")

@@ -20,6 +20,7 @@ from penstock.core.state import AutoscalerState
 from penstock.core.view import view_of
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Task, build_demand
+from penstock.model.resources import Resources
 from penstock.model.runs import HostRef
 from penstock.model.slices import Availability, Health, HostUsage, Slice, SliceState, StandingRequest
 
@@ -44,6 +45,7 @@ def test_a_slice_is_in_the_ledger_from_its_order_until_it_is_gone() -> None:
 def test_an_order_that_is_repeated_counts_once() -> None:
     state = replay([ordered("a"), ordered("a", "b")])
     assert [piece.id for piece in state.slices] == ["a", "b"]
+    assert [piece.id for piece in replay([ordered("a", "a")]).slices] == ["a"]
     assert sum(item.slices for item in state.launched) == 2
 
 
@@ -91,6 +93,15 @@ def test_a_standing_request_expires() -> None:
     assert apply(state, TimePassed(at=NOW + timedelta(hours=1))).standing == {}
 
 
+def test_a_request_renewed_after_it_expired_stands() -> None:
+    first = StandingRequest(owner="a", wants=(), expires=NOW + timedelta(minutes=5))
+    again = StandingRequest(owner="a", wants=(), expires=NOW + timedelta(hours=1))
+    later = NOW + timedelta(minutes=6)
+    state = replay([CapacityRequested(at=NOW, request=first), CapacityRequested(at=later, request=again)])
+    assert state.standing == {"a": again}
+    assert apply(state, CapacityRequested(at=later, request=first)).standing == {}
+
+
 def test_health_that_is_available_again_is_forgotten() -> None:
     blocked = HealthChanged(at=NOW, group="g", health=Health(availability=Availability.BACKOFF))
     state = replay([blocked])
@@ -107,7 +118,7 @@ def test_a_disabled_group_may_be_asked_again_once_its_configuration_changed() ->
 
 
 def test_a_task_that_usage_shows_running_is_not_demand() -> None:
-    demand = build_demand([Task(id="a", resources={"cpu": 1}), Task(id="b", resources={"cpu": 1})])
+    demand = build_demand([Task(id="a", resources=Resources(cpu=1)), Task(id="b", resources=Resources(cpu=1))])
     state = replay(
         [
             ConfigApplied(at=NOW, config=config()),
@@ -129,9 +140,9 @@ def test_a_spread_gang_that_runs_in_part_is_kept_off_its_own_hosts() -> None:
             UsageReported(
                 at=NOW,
                 usage={
-                    "s": (HostUsage(reserved={"cpu": 1}, gangs=("g1",)),),
-                    "t": (HostUsage(reserved={"cpu": 1}, gangs=("g1",)),),
-                    "u": (HostUsage(reserved={"cpu": 4}, gangs=("other",)),),
+                    "s": (HostUsage(reserved=Resources(cpu=1), gangs=("g1",)),),
+                    "t": (HostUsage(reserved=Resources(cpu=1), gangs=("g1",)),),
+                    "u": (HostUsage(reserved=Resources(cpu=4), gangs=("other",)),),
                 },
             ),
             DemandSnapshot(at=NOW, epoch=0, revision=0, demand=build_demand([member])),
@@ -140,6 +151,24 @@ def test_a_spread_gang_that_runs_in_part_is_kept_off_its_own_hosts() -> None:
     view = view_of(state)
     assert view.snapshot.workload.runs[0].apart == (HostRef("s", 0), HostRef("t", 0))
     assert decide(view.snapshot).launched() == {"g": 1}
+
+
+def test_a_gang_runs_in_part_where_usage_shows_its_tasks() -> None:
+    members = [
+        Task.model_validate({"id": f"c{i}", "resources": {"cpu": 1}, "gang": {"id": "g1", "size": 2, "placement": "spread"}})
+        for i in range(2)
+    ]
+    state = replay(
+        [
+            ConfigApplied(at=NOW, config=config()),
+            ordered("s"),
+            SliceMoved(at=NOW, slice_id="s", state=SliceState.READY),
+            UsageReported(at=NOW, usage={"s": (HostUsage(reserved=Resources(cpu=1), tasks=("c0",)),)}),
+            DemandSnapshot(at=NOW, epoch=0, revision=0, demand=build_demand(members)),
+        ]
+    )
+    view = view_of(state)
+    assert (view.demand.task_ids, view.snapshot.workload.runs[0].apart) == (("c1",), (HostRef("s", 0),))
 
 
 def test_demand_of_several_sources_is_taken_in_the_order_of_their_names() -> None:

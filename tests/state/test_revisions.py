@@ -15,8 +15,14 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 Message = DemandSnapshot | DemandDelta
 
 
+def task_of(name: str) -> Task:
+    """A task named x1 is of the shape that x stands for; g1.0 is a member of the gang g1."""
+    gang = {"id": name.split(".")[0], "size": 4} if "." in name else None
+    return Task.model_validate({"id": name, "resources": {"cpu": 1 + ord(name[0]) % 3}, "gang": gang})
+
+
 def demand_of(*names: str) -> Demand:
-    return build_demand([Task.model_validate({"id": name, "resources": {"cpu": 1 + ord(name[0]) % 3}}) for name in names])
+    return build_demand([task_of(name) for name in names])
 
 
 def snapshot(revision: int, *names: str, epoch: int = 1, part: int = 1, parts: int = 1) -> DemandSnapshot:
@@ -85,6 +91,43 @@ def test_removing_an_unknown_task_or_adding_a_known_one_asks_for_a_snapshot() ->
     assert after(snapshot(1, "a"), delta(1, 2, add=("a",))).resync_needed == ("revision 2 adds task a, which is waiting already")
 
 
+def test_a_gang_that_comes_in_pieces_is_one_entry_at_the_place_of_its_first_tasks() -> None:
+    whole = demand_of("g.0", "a", "g.1", "g.2")
+    by_delta = after(snapshot(1, "g.0", "a"), delta(1, 2, add=("g.1", "g.2")))
+    by_parts = after(snapshot(1, "g.0", "a", part=1, parts=2), snapshot(1, "g.1", "g.2", part=2, parts=2))
+    assert by_delta.demand == by_parts.demand == whole
+    assert [entry.task_ids for entry in whole.entries()] == [("g.0", "g.1", "g.2"), ("a",)]
+
+
+def test_a_gang_with_too_many_tasks_is_whole_again_once_one_is_gone() -> None:
+    source = after(snapshot(1, *(f"g.{i}" for i in range(5))), delta(1, 2, remove=("g.4",)))
+    assert [run.fault for run in source.demand.workload.runs] == [None]
+
+
+def test_a_change_to_a_gang_whose_tasks_disagree_asks_for_a_snapshot() -> None:
+    odd = task_of("g.1").model_copy(update={"preemptible": True})
+    start = DemandSnapshot(at=NOW, epoch=1, revision=1, demand=build_demand([task_of("g.0"), odd]))
+    source = after(start, delta(1, 2, remove=("g.1",)))
+    assert source.resync_needed is not None
+    assert "changes gang g, whose tasks disagree" in source.resync_needed
+
+
+def test_a_resync_is_over_only_with_a_snapshot_as_new_as_what_was_heard() -> None:
+    gap = (snapshot(5, "a"), delta(6, 7, add=("b",)))
+    assert after(*gap, snapshot(5, "a")).resync_needed is not None
+    late = after(*gap, snapshot(6, "a", "c"))
+    assert (waiting(late), late.resync_needed is not None) == (("a", "c"), True)
+    assert after(*gap, snapshot(7, "a", "b")).resync_needed is None
+    other_epoch = after(snapshot(5, "a"), delta(1, 2, epoch=2), snapshot(6, "a", "c"))
+    assert other_epoch.resync_needed == "epoch 2 began without a snapshot"
+
+
+def test_an_older_snapshot_does_not_undo_the_parts_of_a_newer_one() -> None:
+    parts = [snapshot(10, name, part=i, parts=2) for i, name in enumerate("ab", start=1)]
+    assert waiting(after(parts[0], snapshot(8, "x"), parts[1])) == ("a", "b")
+    assert after(snapshot(1, "x"), snapshot(2, "a", part=1, parts=2), delta(1, 3, add=("y",))).resync_needed is None
+
+
 def test_sources_do_not_disturb_each_other() -> None:
     other = snapshot(5, "z").model_copy(update={"source": "other"})
     state = replay([snapshot(1, "a"), other, delta(7, 8, add=("b",))])
@@ -104,12 +147,24 @@ class Controller:
 
     def change(self, adds: int, removes: list[int]) -> DemandDelta:
         removed = tuple(dict.fromkeys(self.tasks[i % len(self.tasks)] for i in removes if self.tasks))
-        added = tuple(f"{'abc'[(self.born + i) % 3]}{self.born + i}" for i in range(adds))
+        added = tuple(self.name(self.born + i) for i in range(adds))
         self.born += adds
-        self.tasks = [task for task in self.tasks if task not in removed] + list(added)
+        self.tasks = [task for task in self.tasks if task not in removed]
+        for task in added:
+            self.tasks.insert(self.place_of(task), task)
         self.revision += 1
         self.note()
         return delta(self.revision - 1, self.revision, add=added, remove=removed, epoch=self.epoch)
+
+    def place_of(self, task: str) -> int:
+        """Behind the last task of its gang, or at the end."""
+        mates = [i for i, other in enumerate(self.tasks) if "." in task and other.split(".")[0] == task.split(".")[0]]
+        return mates[-1] + 1 if mates else len(self.tasks)
+
+    @staticmethod
+    def name(number: int) -> str:
+        """Every other task belongs to a gang of four, whose tasks come one by one."""
+        return f"g{number // 8}.{number // 2 % 4}" if number % 2 else f"{'abc'[number % 3]}{number}"
 
     def send_all(self, parts: int) -> list[DemandSnapshot]:
         self.note()
@@ -150,16 +205,22 @@ def test_whatever_is_lost_repeated_or_late_demand_is_true_or_asks_for_a_snapshot
         else:
             controller.restart()
             sent += controller.send_all(1)
-    state, late = AutoscalerState(), []
+    state, late, delivered = AutoscalerState(), [], (-1, -1)
     for i, message in enumerate(sent):
         fate = fates[i] if i < len(fates) else "deliver"
         late += [message] if fate in ("late", "repeat") else []
-        state = replay([] if fate in ("lose", "late") else [message], state)
-        check(state, controller)
-    check(replay(late, state), controller)
+        if fate not in ("lose", "late"):
+            state, delivered = replay([message], state), max(delivered, (message.epoch, message.revision))
+            check(state, controller, delivered)
+    for message in late:
+        state, delivered = replay([message], state), max(delivered, (message.epoch, message.revision))
+        check(state, controller, delivered)
 
 
-def check(state: AutoscalerState, controller: Controller) -> None:
-    source = state.demand.get("default", SourceDemand())
-    if source.resync_needed is None and source.epoch >= 0:
-        assert waiting(source) == controller.truth[source.epoch, source.revision]
+def check(state: AutoscalerState, controller: Controller, delivered: tuple[int, int]) -> None:
+    """The demand is what the controller had at the newest revision delivered, or a resync is asked for, or parts are awaited."""
+    source = state.demand["default"]
+    assert source.heard == delivered
+    if source.resync_needed is None and source.partial is None:
+        assert source.stamp == delivered
+        assert source.demand == demand_of(*controller.truth[delivered])
