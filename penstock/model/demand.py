@@ -265,12 +265,34 @@ def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
     Tasks of one gang that disagree become one entry with a fault that names the field and two of the tasks.
     """
     builder = DemandBuilder()
+    gangs: dict[str, list[Task]] = {}
+    in_order: list[Batch | Task | list[Task]] = []
     for task in tasks:
-        if isinstance(task, Batch):
-            builder.add(task.shape, task.task_ids, entries=task.entries, gang_ids=task.gang_ids)
+        if isinstance(task, Batch) or task.gang is None:
+            in_order.append(task)
+        elif task.gang.id in gangs:
+            gangs[task.gang.id].append(task)
         else:
-            builder.add(task, (task.id,), gang_ids=() if task.gang is None else (task.gang.id,))
+            in_order.append(gangs.setdefault(task.gang.id, [task]))
+    for item in in_order:
+        if isinstance(item, Batch):
+            builder.add(item.shape, item.task_ids, entries=item.entries, gang_ids=item.gang_ids)
+        elif isinstance(item, Task):
+            builder.add(item, (item.id,))
+        else:
+            _add_gang(builder, item)
     return builder.build()
+
+
+def _add_gang(builder: DemandBuilder, members: Sequence[Task]) -> None:
+    """At once if its tasks agree; if not, one by one, so that the builder finds out how they differ."""
+    gang = members[0].gang
+    assert gang is not None
+    if all(member.key == members[0].key for member in members):
+        builder.add(members[0], [member.id for member in members], gang_ids=(gang.id,))
+        return
+    for member in members:
+        builder.add(member, (member.id,), gang_ids=(gang.id,))
 
 
 def _current_fault(shape: Shape, pending: int, gang_ids: Sequence[str], fault: Fault | None) -> Fault | None:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from penstock.model.cluster import ClusterConfig, GroupDevice, Limits, Placement, Pool, ScaleGroup
 from penstock.model.constraints import Constraint, Operator
-from penstock.model.demand import DemandBuilder, Fault, FaultCode, HostRef, Workload
+from penstock.model.demand import DemandBuilder, Workload
 from penstock.model.resources import Resources
+from penstock.model.runs import Fault, FaultCode, HostRef
 from penstock.model.shape import Device, DeviceType, Gang, GangPlacement, Shape
 from penstock.model.slices import (
     Availability,
@@ -48,13 +49,16 @@ def limits(draw: DrawFn) -> Limits:
 
 
 @st.composite
-def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool) -> ScaleGroup:
+def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool, spares: bool) -> ScaleGroup:
     device = draw(st.sampled_from(DeviceType))
     accelerators = {} if device is DeviceType.CPU else {str(device): draw(st.integers(1, 4))}
     if device is DeviceType.CPU and draw(rarely):
         accelerators = {"gpu": 1}
     host = Resources(
-        cpu=draw(st.sampled_from((2, 1, 3, 4))), memory=draw(st.sampled_from((4, 2, 3, 0))), disk=draw(st.sampled_from((0, 0, 4))), **accelerators
+        cpu=draw(st.sampled_from((2, 1, 3, 4))),
+        memory=draw(st.sampled_from((4, 2, 3, 0))),
+        disk=draw(st.sampled_from((0, 0, 4))),
+        **accelerators,
     )
     price = st.sampled_from((0.0, 1.0, 1.0, 2.0, 3.5) if draw(seldom) else (1.0, 1.0, 2.0, 3.5))
     most = draw(st.sampled_from((2, 1, 3, 4, 4, 0)))
@@ -67,7 +71,7 @@ def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool) -> ScaleGr
         shared_tpu=draw(seldom),
         min_slices=draw(st.integers(0, most)) if draw(rarely) else 0,
         max_slices=most,
-        warm_slices=draw(st.integers(0, 2)) if draw(seldom) else 0,
+        warm_slices=draw(st.integers(0, 2)) if spares and draw(seldom) else 0,
         priority=draw(st.sampled_from((100, 0, 1))),
         preemptible=draw(seldom),
         zone=draw(st.none() | st.sampled_from(ZONES)),
@@ -76,17 +80,18 @@ def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool) -> ScaleGr
         pool=draw(st.none() | st.sampled_from(POOLS)) if accelerators else None,
         quota_pool=quota_pool,
         tier=draw(st.integers(0, 2)) if quota_pool else 0,
-        watermark=draw(st.none() | st.sampled_from((1, 34, 50, 99, 100))) if draw(seldom) else None,
+        watermark=draw(st.sampled_from((1, 34, 50, 99, 100))) if spares and draw(seldom) else None,
         limits=draw(limits()) if limited else Limits(),
         patience=draw(st.none() | st.just(GRACE)),
     )
 
 
 @st.composite
-def configs(draw: DrawFn, placements: Sequence[Placement], *, limited: bool) -> ClusterConfig:
+def configs(draw: DrawFn, placements: Sequence[Placement], *, limited: bool, spares: bool) -> ClusterConfig:
     placement = draw(st.sampled_from(placements))
     numbers = draw(st.permutations(range(draw(st.integers(1, 5)))))
-    listed = tuple(draw(groups(number, priced=placement is Placement.COST, limited=limited)) for number in numbers)
+    priced = placement is Placement.COST
+    listed = tuple(draw(groups(number, priced=priced, limited=limited, spares=spares)) for number in numbers)
     floor = sum(group.min_slices for group in listed)
     pools = []
     for name in draw(st.permutations(POOLS)):
@@ -232,10 +237,10 @@ def standing_requests(draw: DrawFn, devices: Sequence[DeviceType]) -> tuple[Stan
 
 @st.composite
 def snapshots(
-    draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), *, limited: bool = False
+    draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), *, limited: bool = False, spares: bool = True
 ) -> Snapshot:
-    """Anything a decision may start from; launch limits only if asked for."""
-    config = draw(configs(placements, limited=limited))
+    """Anything a decision may start from; launch limits only if asked for, warm slices and watermarks unless not."""
+    config = draw(configs(placements, limited=limited, spares=spares))
     names = [group.name for group in config.groups]
     devices = [group.device.type for group in config.groups]
     owners = [*names, "forgotten"] if draw(seldom) else names

@@ -11,7 +11,7 @@ from penstock.model.shape import Shape
 from penstock.model.slices import IN_FLIGHT, Availability, HostState, HostUsage, Slice, SliceState, StandingRequest
 from penstock.model.snapshot import Snapshot
 from tests.core.oracle_filling import place_by_filling
-from tests.core.oracle_placing import Entry, Placing, place_by_priority
+from tests.core.oracle_placing import Entry, place_by_priority
 from tests.core.oracle_world import Host, Lot, World, whole_lot
 
 
@@ -137,28 +137,31 @@ def _open_minimum(world: World) -> None:
 
 
 def _with_standing_requests(world: World) -> World:
-    """The world with what granted requests open; they are placed on a copy in which everything is whole."""
+    """The world with what granted requests open: each is tried together with those granted before, on whole slices."""
     lots = [whole_lot(lot.group, lot.id, ready=lot.ready) for lot in world.lots]
     floor = World(world.snapshot, lots, world.blocked, [list(unit) for unit in world.units], list(world.fresh))
-    before = len(world.units)
+    granted: list[Entry] = []
+    opened = floor.units
     for request in sorted(world.snapshot.standing, key=lambda request: request.owner):
         if request.expires is None or request.expires > world.snapshot.now:
-            floor = _granted(floor, request) or floor
-    for unit in floor.units[before:]:
+            entries = granted + _standing_entries(request, len(granted))
+            after, places = place_by_priority(floor.copy(), entries)
+            if len(places) == len(entries):
+                granted, opened = entries, after.units
+    for unit in opened[len(floor.units) :]:
         for name in unit:
             world.open(next(group for group in world.groups if group.name == name))
         world.units.append(unit)
     return world
 
 
-def _granted(floor: World, request: StandingRequest) -> World | None:
-    entries = []
-    for number, item in enumerate(request.wants):
+def _standing_entries(request: StandingRequest, first: int) -> list[Entry]:
+    entries: list[Entry] = []
+    for item in request.wants:
         shape = Shape.model_construct(**{name: getattr(item, name) for name in Shape.model_fields})
         pending = item.gang.size if item.gang else 1
-        entries += [Entry(number, position, shape, pending, frozenset()) for position in range(item.count)]
-    after, places = place_by_priority(floor.copy(), entries)
-    return after if len(places) == len(entries) else None
+        entries += [Entry(first + len(entries), position, shape, pending, frozenset()) for position in range(item.count)]
+    return entries
 
 
 def _open_spares(world: World) -> None:
@@ -183,6 +186,3 @@ def _code(world: World, shape: Shape) -> Code:
         return Code.GANG_SIZE_MISMATCH
     tiers = all(world.blocked.get(g.name) == "tier" for g in candidates)
     return Code.TIER_BLOCKED if tiers else Code.NO_CAPACITY
-
-
-__all__ = ["Placing", "Verdict", "judge"]

@@ -8,7 +8,7 @@ from penstock.model.cluster import Placement, ScaleGroup
 from penstock.model.decision import Tier
 from penstock.model.resources import GPU, TPU
 from penstock.model.shape import GangPlacement, Shape
-from tests.core.oracle_placing import Entry, Placing, place_one, plain_first
+from tests.core.oracle_placing import Choice, Entry, Placing, place_one, plain_first
 from tests.core.oracle_world import Host, Lot, World, takes_alone, whole_lot
 
 Score: TypeAlias = tuple[float, ...]
@@ -24,30 +24,27 @@ class Strategy(NamedTuple):
 
 
 def place_by_filling(world: World, entries: Sequence[Entry]) -> Placing:
-    """The best complete plan among the strategies, or the first strategy's."""
+    """The plan that leaves the fewest entries unplaced and, among those, opens the least."""
     cost = world.snapshot.config.placement is Placement.COST
-    plans = [_place_with(strategy, world.copy(), entries) for strategy in (COST if cost else PACKING)]
-    complete = [plan for plan in plans if len(plan[1]) == len(entries)]
-    if not complete:
-        return plans[0]
+    prices = {group.name: group.price for group in world.groups}
 
-    def price(plan: Placing) -> tuple[float, int]:
+    def badness(plan: Placing) -> tuple[int, float, int]:
         opened = plan[0].fresh
-        prices = {group.name: group.price for group in world.groups}
-        return (round(sum(prices[name] for name in opened), DECIMALS) if cost else 0.0, len(opened))
+        price = round(sum(prices[name] for name in opened), DECIMALS) if cost else 0.0
+        return len(entries) - len(plan[1]), price, len(opened)
 
-    return min(complete, key=price)
+    return min((_place_with(strategy, world.copy(), entries) for strategy in (COST if cost else PACKING)), key=badness)
 
 
 def _place_with(strategy: Strategy, world: World, entries: Sequence[Entry]) -> Placing:
     places = {}
     arrival = [entry.shape for entry in entries]
     largest_first = sorted(entries, key=lambda entry: (_order(world, entry.shape), arrival.index(entry.shape)))
-    for entry in largest_first:
-        if entry.shape.gang is not None:
-            world, place = place_one(world, entry, _gang_candidates(strategy, world, entry.shape))
-            if place is not None:
-                places[entry.run, entry.position] = place
+    gangs = [entry for entry in largest_first if entry.shape.gang is not None]
+    for entry in gangs:
+        world, place = place_one(world, entry, _choice(strategy, world, entry.shape, spared=True))
+        if place is not None:
+            places[entry.run, entry.position] = place
     left = [entry for entry in largest_first if entry.shape.gang is None]
     existing = [(lot, Tier.READY) for group in plain_first(world.groups) for lot in world.ready(group)]
     existing += [(lot, Tier.IN_FLIGHT) for lot in world.on_their_way()]
@@ -61,12 +58,23 @@ def _place_with(strategy: Strategy, world: World, entries: Sequence[Entry]) -> P
         for entry in _fill(world, lot, left):
             places[entry.run, entry.position] = group.name, Tier.NEW
             left.remove(entry)
+    spared = [entry for entry in gangs if not entry.shape.accelerated and world.snapshot.config.conserve_accelerators]
+    for entry in (entry for entry in spared if (entry.run, entry.position) not in places):
+        world, place = place_one(world, entry, _choice(strategy, world, entry.shape, spared=False))
+        if place is not None:
+            places[entry.run, entry.position] = place
     return world, places
 
 
-def _gang_candidates(strategy: Strategy, world: World, shape: Shape) -> list[ScaleGroup]:
-    groups = sorted(world.candidates(shape), key=lambda group: strategy.gang_prefers(world, shape, group))
-    return plain_first(groups) if world.snapshot.config.conserve_accelerators and not shape.accelerated else groups
+def _choice(strategy: Strategy, world: World, shape: Shape, *, spared: bool) -> Choice:
+    """A gang's groups; if accelerators are to be spared, work that needs none sees only groups without."""
+    groups = world.candidates(shape)
+    buying = sorted(groups, key=lambda group: strategy.gang_prefers(world, shape, group))
+    if shape.accelerated or not world.snapshot.config.conserve_accelerators:
+        return Choice(groups, buying)
+    if spared:
+        return Choice([g for g in groups if not g.accelerated], [g for g in buying if not g.accelerated])
+    return Choice(plain_first(groups), plain_first(buying))
 
 
 def _fill(world: World, lot: Lot, left: Sequence[Entry]) -> list[Entry]:
@@ -206,4 +214,5 @@ COST = (
     Strategy("accelerators first", _price_per_task, _accelerators_first),
     Strategy("gangs on small hosts", _price_alone, _accelerators_first),
     Strategy("value for money", _price_alone, _value_for_money),
+    Strategy("best utilised", _price_alone, _best_utilised),
 )

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.model.cluster import ScaleGroup
 from penstock.model.decision import Tier
-from penstock.model.demand import HostRef
+from penstock.model.runs import HostRef
 from penstock.model.shape import GangPlacement, Shape
 from tests.core.oracle_world import Host, Lot, World
 
@@ -36,7 +36,7 @@ def place_by_priority(world: World, entries: Sequence[Entry]) -> Placing:
 def _one_pass(world: World, entries: Sequence[Entry], candidates: Callable[[Shape], Sequence[ScaleGroup]]) -> Placing:
     places = {}
     for entry in entries:
-        world, place = place_one(world, entry, candidates(entry.shape))
+        world, place = place_one(world, entry, Choice(candidates(entry.shape), candidates(entry.shape)))
         if place is not None:
             places[entry.run, entry.position] = place
     return world, places
@@ -50,16 +50,23 @@ def plain_first(groups: Sequence[ScaleGroup]) -> list[ScaleGroup]:
     return sorted(groups, key=lambda group: group.accelerated)
 
 
-def place_one(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) -> tuple[World, Place | None]:
+class Choice(NamedTuple):
+    """The groups an entry may use: in the order in which their slices are tried, and asked for new ones."""
+
+    existing: Sequence[ScaleGroup]
+    buying: Sequence[ScaleGroup]
+
+
+def place_one(world: World, entry: Entry, choice: Choice) -> tuple[World, Place | None]:
     """The world after placing the entry, whole or not at all."""
     gang = entry.shape.gang
     trial = world.copy()
     opened = len(trial.fresh)
     if gang is None:
-        place = _place_single(trial, entry, candidates)
+        place = _place_single(trial, entry, choice)
     else:
         rules = {GangPlacement.WHOLE_SLICES: _place_whole, GangPlacement.SPREAD: _place_spread, GangPlacement.PACK: _place_pack}
-        place = rules[gang.placement](trial, entry, candidates)
+        place = rules[gang.placement](trial, entry, choice)
     if place is None:
         return world, None
     if trial.fresh[opened:]:
@@ -67,50 +74,50 @@ def place_one(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) -> t
     return trial, place
 
 
-def _lots(world: World, candidates: Sequence[ScaleGroup]) -> Iterator[tuple[Lot, Tier]]:
+def _lots(world: World, choice: Choice) -> Iterator[tuple[Lot, Tier]]:
     """Slices in the order in which they are tried; the new ones are opened as they are asked for."""
-    for group in candidates:
+    for group in choice.existing:
         for lot in world.ready(group):
             yield lot, Tier.READY
-    yield from _further_lots(world, candidates)
+    yield from _further_lots(world, choice)
 
 
-def _further_lots(world: World, candidates: Sequence[ScaleGroup]) -> Iterator[tuple[Lot, Tier]]:
+def _further_lots(world: World, choice: Choice) -> Iterator[tuple[Lot, Tier]]:
     for lot in world.on_their_way():
-        if lot.group in candidates:
+        if lot.group in choice.existing:
             yield lot, Tier.IN_FLIGHT
-    for group in candidates:
+    for group in choice.buying:
         while world.headroom(group):
             yield world.open(group), Tier.NEW
 
 
-def _place_single(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) -> Place | None:
-    for lot, tier in _lots(world, candidates):
+def _place_single(world: World, entry: Entry, choice: Choice) -> Place | None:
+    for lot, tier in _lots(world, choice):
         for host in lot.hosts:
             if host.room(entry.shape, lot.group):
                 host.take(entry.shape, lot.group)
                 lot.used = True
-                lot.opener = entry.run if tier is Tier.NEW else lot.opener
+                lot.opener = entry.run if tier is Tier.NEW else lot.opener  # its whole run is told that the slice is new
                 return lot.group.name, Tier.NEW if lot.opener == entry.run else tier
     return None
 
 
-def _place_whole(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) -> Place | None:
+def _place_whole(world: World, entry: Entry, choice: Choice) -> Place | None:
     gang = entry.shape.gang
     assert gang is not None
-    slices = {group.name: gang.hosts // group.hosts_per_slice for group in candidates}
-    ready = {group.name: [lot for lot in world.ready(group) if lot.empty] for group in candidates}
-    for group in candidates:
+    slices = {group.name: gang.hosts // group.hosts_per_slice for group in choice.existing}
+    ready = {group.name: [lot for lot in world.ready(group) if lot.empty] for group in choice.existing}
+    for group in choice.existing:
         if len(ready[group.name]) >= slices[group.name]:
             return _fill(ready[group.name][: slices[group.name]], Tier.READY)
     empty = {name: list(lots) for name, lots in ready.items()}
     for lot in world.on_their_way():
         name = lot.group.name
-        if lot.group in candidates and lot.empty:
+        if lot.group in choice.existing and lot.empty:
             empty[name].append(lot)
             if len(empty[name]) == slices[name]:
                 return _fill(empty[name], Tier.IN_FLIGHT)
-    for group in candidates:
+    for group in choice.buying:
         missing = slices[group.name] - len(empty[group.name])
         if world.headroom(group) >= missing:
             return _fill(empty[group.name] + [world.open(group) for _ in range(missing)], Tier.NEW)
@@ -123,9 +130,9 @@ def _fill(lots: Sequence[Lot], tier: Tier) -> Place:
     return lots[-1].group.name, tier
 
 
-def _place_spread(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) -> Place | None:
+def _place_spread(world: World, entry: Entry, choice: Choice) -> Place | None:
     left = entry.pending
-    for lot, tier in _lots(world, candidates):
+    for lot, tier in _lots(world, choice):
         for number, host in enumerate(lot.hosts):
             if HostRef(lot.id, number) in entry.apart or not host.room(entry.shape, lot.group):
                 continue
@@ -137,10 +144,10 @@ def _place_spread(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) 
     return None
 
 
-def _place_pack(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) -> Place | None:
-    considered = [(lot, host) for group in candidates for lot in world.ready(group) for host in lot.hosts]
+def _place_pack(world: World, entry: Entry, choice: Choice) -> Place | None:
+    considered = [(lot, host) for group in choice.existing for lot in world.ready(group) for host in lot.hosts]
     tier = Tier.READY
-    further = _further_lots(world, candidates)
+    further = _further_lots(world, choice)
     while _room(considered, entry) < entry.pending:
         found = next(further, None)
         if found is None:
@@ -148,7 +155,7 @@ def _place_pack(world: World, entry: Entry, candidates: Sequence[ScaleGroup]) ->
         lot, tier = found
         considered += [(lot, host) for host in lot.hosts]
     left, last = entry.pending, ""
-    for lot, host in sorted(considered, key=lambda pair: -_packed(*pair, entry)):
+    for lot, host in sorted(considered, key=lambda pair: -_packed(pair[0], pair[1], entry)):
         tasks = min(left, _packed(lot, host, entry))
         if tasks:
             host.take(entry.shape, lot.group, tasks)
