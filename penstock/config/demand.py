@@ -70,6 +70,8 @@ class DemandFile(Value):
 def load_demand(path: Path) -> Demand:
     """Read a demand file; raises `BadInput` with every mistake."""
     document = read_document(path)
+    if isinstance(document.data, list):
+        document = document.under("tasks")
     try:
         items = DemandFile.model_validate(document.data).tasks
     except ValidationError as error:

@@ -18,6 +18,10 @@ class Document(NamedTuple):
     data: Any
     lines: dict[Where, int]
 
+    def under(self, key: str) -> "Document":
+        """The same file, as if its content stood under a key."""
+        return Document(self.file, {key: self.data}, {(key, *where): line for where, line in self.lines.items()})
+
     def problem(self, where: Where, message: str) -> Problem:
         """A mistake at a path of the file."""
         return Problem(self.file, line_of(where, self.lines), path_text(where), message)

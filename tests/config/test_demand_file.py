@@ -94,3 +94,10 @@ def test_odd_files_are_refused_in_words(tmp_path: Path, text: str, told: str) ->
     with pytest.raises(BadInput) as bad:
         load_demand(path)
     assert told in str(bad.value)
+
+
+def test_a_mistake_in_a_yaml_list_has_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "demand.yaml"
+    path.write_text("- id: a\n- id: b\n  colour: red\n")
+    with pytest.raises(BadInput, match=r"demand\.yaml:3: tasks\[1\]\.colour: unknown key"):
+        load_demand(path)
