@@ -8,7 +8,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, Problem, problems_of
-from penstock.model.demand import Batch, Demand, Task, TaskGang, TaskId, build_demand
+from penstock.model.building import Batch, build_demand
+from penstock.model.demand import Demand, Task, TaskGang, TaskId
 from penstock.model.shape import Gang, Shape
 from penstock.model.units import Positive
 from penstock.model.value import JsonSchema, Value

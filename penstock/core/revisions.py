@@ -2,6 +2,7 @@
 
 from penstock.core.events import DemandDelta, DemandSnapshot
 from penstock.core.state import PartialDemand, SourceDemand
+from penstock.model.building import joined, without
 from penstock.model.demand import Demand
 
 
@@ -23,7 +24,7 @@ def apply_snapshot(source: SourceDemand, event: DemandSnapshot) -> SourceDemand:
     received = {**partial.received, event.part: event.demand}
     if len(received) < event.parts:
         return source.model_copy(update={"partial": partial.model_copy(update={"received": received})})
-    return _complete(source, stamp, Demand.joined(received[part] for part in sorted(received)))
+    return _complete(source, stamp, joined(received[part] for part in sorted(received)))
 
 
 def apply_delta(source: SourceDemand, event: DemandDelta) -> SourceDemand:
@@ -37,8 +38,8 @@ def apply_delta(source: SourceDemand, event: DemandDelta) -> SourceDemand:
     misfit = _misfit(source, event)
     if misfit is not None:
         return _resync(source, misfit)
-    left = source.demand.without(set(event.removed))
-    demand = Demand.joined([left, event.added]) if event.added.task_ids else left
+    left = without(source.demand, set(event.removed))
+    demand = joined([left, event.added]) if event.added.task_ids else left
     if demand.duplicate is not None:
         return _resync(source, f"revision {event.revision} adds task {demand.duplicate}, which is waiting already")
     return source.model_copy(update={"revision": event.revision, "demand": demand, "partial": _newer(source, stamp)})

@@ -4,7 +4,8 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from penstock.core.state import AutoscalerState
-from penstock.model.demand import Demand, DemandBuilder
+from penstock.model.building import DemandBuilder, joined, without
+from penstock.model.demand import Demand
 from penstock.model.runs import HostRef
 from penstock.model.shape import GangPlacement
 from penstock.model.snapshot import Snapshot
@@ -20,9 +21,9 @@ class View(NamedTuple):
 def view_of(state: AutoscalerState) -> View:
     """Demand of all sources by name, without tasks that usage shows running; gangs that run in part kept off their hosts."""
     assert state.config is not None, "a state is decided on once it has a configuration"
-    demand = Demand.joined(state.demand[name].demand for name in sorted(state.demand))
+    demand = joined(state.demand[name].demand for name in sorted(state.demand))
     running = {task for usage in state.usage.values() for host in usage for task in host.tasks}
-    demand = _keep_apart(demand.without(running), _gang_hosts(state, demand, running))
+    demand = _keep_apart(without(demand, running), _gang_hosts(state, demand, running))
     snapshot = Snapshot.model_construct(
         config=state.config,
         now=state.now,

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from penstock.model.building import DemandBuilder
 from penstock.model.cluster import ClusterConfig, GroupDevice, Limits, Placement, Pool, ScaleGroup
 from penstock.model.constraints import Constraint, Operator
-from penstock.model.demand import DemandBuilder, Workload
+from penstock.model.demand import Workload
 from penstock.model.resources import Resources
 from penstock.model.runs import Fault, FaultCode, HostRef
 from penstock.model.shape import Device, DeviceType, Gang, GangPlacement, Shape

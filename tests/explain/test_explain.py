@@ -7,9 +7,10 @@ from penstock.core.apply import replay
 from penstock.core.events import ConfigApplied, DemandSnapshot, SlicesOrdered, UsageReported
 from penstock.core.explain import Explanation, Status, explain
 from penstock.core.state import AutoscalerState
+from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Code, Tier
-from penstock.model.demand import Task, build_demand
+from penstock.model.demand import Task
 from penstock.model.slices import HostUsage, Slice, SliceState
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

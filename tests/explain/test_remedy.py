@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from penstock.core.decide import decide
 from penstock.core.remedy import remedies_for, with_remedy
+from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
-from penstock.model.demand import Task, build_demand
+from penstock.model.demand import Task
 from penstock.model.snapshot import Snapshot
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -13,9 +13,10 @@ import yaml
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.core.decide import decide
+from penstock.model.building import DemandBuilder, build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Cause, Code, CostPerHour, Decision, Outcome, PoolDecision, Pressure, Tier
-from penstock.model.demand import Demand, DemandBuilder, Task, build_demand
+from penstock.model.demand import Demand, Task
 from penstock.model.runs import HostRef
 from penstock.model.slices import Availability, Health, Launched, Slice, SliceState, SliceUsage, StandingRequest
 from penstock.model.snapshot import Snapshot

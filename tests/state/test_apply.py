@@ -18,8 +18,9 @@ from penstock.core.events import (
 )
 from penstock.core.state import AutoscalerState
 from penstock.core.view import view_of
+from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
-from penstock.model.demand import Task, build_demand
+from penstock.model.demand import Task
 from penstock.model.resources import Resources
 from penstock.model.runs import HostRef
 from penstock.model.slices import Availability, Health, HostUsage, Slice, SliceState, StandingRequest

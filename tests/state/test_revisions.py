@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from penstock.core.apply import replay
 from penstock.core.events import DemandDelta, DemandSnapshot
 from penstock.core.state import AutoscalerState, SourceDemand
-from penstock.model.demand import Demand, Task, build_demand
+from penstock.model.building import build_demand
+from penstock.model.demand import Demand, Task
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 Message = DemandSnapshot | DemandDelta
