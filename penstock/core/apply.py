@@ -1,6 +1,6 @@
 """`apply`: a state and an event give the next state. Whoever has the events has the state."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.core.events import (
@@ -20,6 +20,7 @@ from penstock.core.events import (
 from penstock.core.limits import MINUTE
 from penstock.core.revisions import apply_delta, apply_snapshot
 from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.model.cluster import ScaleGroup
 from penstock.model.slices import Availability, Launched, Slice
 
 
@@ -48,12 +49,22 @@ Changes = dict[str, Any]
 
 
 def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
-    """A group whose configuration changed may have been mended: what disabled it no longer stands."""
+    """What disabled a group no longer stands once its configuration changed; slices of a group that is gone keep their charge."""
     before = {group.name: group for group in state.config.groups} if state.config else {}
+    names = {group.name for group in event.config.groups}
     changed = {group.name for group in event.config.groups if before.get(group.name) not in (None, group)}
     mended = {n for n, health in state.health.items() if n in changed and health.availability is Availability.DISABLED}
     health = {name: health for name, health in state.health.items() if name not in mended}
-    return {"config": event.config, "config_revision": state.config_revision + 1, "health": health}
+    slices = tuple(_charged(piece, before) for piece in state.slices) if before.keys() - names else state.slices
+    return {"config": event.config, "config_revision": state.config_revision + 1, "health": health, "slices": slices}
+
+
+def _charged(piece: Slice, groups: Mapping[str, ScaleGroup]) -> Slice:
+    """The slice with what its group charges to a pool."""
+    group = groups.get(piece.group)
+    if group is None or group.pool is None:
+        return piece
+    return piece.model_copy(update={"pool": group.pool, "chips": group.chips_per_slice})
 
 
 def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from penstock.core.filling import place_by_filling
 from penstock.core.fleet import Fleet
-from penstock.core.headroom import Headroom, blocks
+from penstock.core.headroom import Headroom
 from penstock.core.limits import Rationed, ration
 from penstock.core.outcome import describe_groups, describe_pools, hourly_cost
 from penstock.core.plan import Plan
@@ -64,9 +64,7 @@ def _best_plan(fleet: Fleet, wants: Wants, reasons: Reasons) -> tuple[Plan, Stan
 
 def _place(fleet: Fleet, wants: Wants, reasons: Reasons, strategy: Strategy | None) -> tuple[Plan, Standing]:
     snapshot = fleet.snapshot
-    held = [held.total for held in fleet.held]
-    blocked = blocks(fleet.groups, snapshot.health, snapshot.now)
-    headroom = Headroom(snapshot.config, fleet.groups, held, len(snapshot.slices), blocked)
+    headroom = Headroom(snapshot, fleet.groups, [held.total for held in fleet.held])
     plan = Plan(fleet, headroom, smallest([shape.need for shape in snapshot.workload.shapes]))
     ready = fleet.ready_rooms()
     plan.add_ready(room for _, room in ready)

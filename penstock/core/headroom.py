@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from penstock.model.cluster import ClusterConfig, ScaleGroup
+from penstock.model.cluster import ScaleGroup
 from penstock.model.decision import Code
 from penstock.model.slices import Availability, Health
+from penstock.model.snapshot import Snapshot
 
 UNLIMITED = 1 << 60
 """More slices than any cloud has."""
@@ -50,20 +51,22 @@ def _own_block(health: Health | None, now: datetime) -> Block | None:
 class Headroom:
     """Slices that may still be ordered. Every order is charged at once to group, cluster and pool."""
 
-    def __init__(
-        self, config: ClusterConfig, groups: Sequence[ScaleGroup], held: Sequence[int], total: int, blocked: list[Block | None]
-    ) -> None:
-        """`held` slices of each group and `total` in the cluster are in the ledger, whatever their state."""
+    def __init__(self, snapshot: Snapshot, groups: Sequence[ScaleGroup], held: Sequence[int]) -> None:
+        """`held` slices of each group are in the ledger, whatever their state; slices of groups that are gone count too."""
+        config, names = snapshot.config, {group.name for group in groups}
         self._group = [max(0, group.max_slices - count) for group, count in zip(groups, held, strict=True)]
-        self._cluster = UNLIMITED if config.max_slices is None else max(0, config.max_slices - total)
+        self._cluster = UNLIMITED if config.max_slices is None else max(0, config.max_slices - len(snapshot.slices))
         self._pool_of = [group.pool for group in groups]
         self._chips = [group.chips_per_slice for group in groups]
         self.charged = {pool.name: 0 for pool in config.pools}
         for pool, chips, count in zip(self._pool_of, self._chips, held, strict=True):
             if pool is not None:
                 self.charged[pool] += chips * count
+        for piece in snapshot.slices:
+            if piece.pool in self.charged and piece.group not in names:
+                self.charged[piece.pool] += piece.chips
         self._pool = {pool.name: max(0, pool.chips - pool.system - self.charged[pool.name]) for pool in config.pools}
-        self.blocked = blocked
+        self.blocked = blocks(groups, snapshot.health, snapshot.now)
 
     def of(self, g: int) -> int:
         """Slices that group may still add."""

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.model.resources import Resources
 from penstock.model.shape import Shape
-from penstock.model.units import Moment, Positive
+from penstock.model.units import Count, Moment, Positive
 from penstock.model.value import JsonSchema, Value
 
 
@@ -34,7 +34,8 @@ def _any_case(value: Any) -> Any:
 class Slice(Value):
     """One ordered slice, in the ledger until the cloud confirms that it is gone.
 
-    Without `since` nothing is timed from the state: patience never ends, and a READY slice has no grace.
+    Without `since` nothing is timed from the state: patience never ends, and a READY slice has no grace. `pool` and `chips`
+    are what it goes on charging once its group is no longer configured; until then the group says.
     """
 
     id: Annotated[str, Field(min_length=1)]
@@ -42,6 +43,8 @@ class Slice(Value):
     state: Annotated[SliceState, BeforeValidator(_any_case, json_schema_input_type=str)]
     since: Moment | None = None
     queued: bool = False
+    pool: str | None = None
+    chips: Count = 0
 
 
 class HostState(StrEnum):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from penstock.core.apply import apply, replay
 from penstock.core.decide import decide
 from penstock.core.events import (
+    AnyEvent,
     CapacityReleased,
     CapacityRequested,
     ConfigApplied,
@@ -20,9 +21,11 @@ from penstock.core.state import AutoscalerState
 from penstock.core.view import view_of
 from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
+from penstock.model.decision import Code
 from penstock.model.demand import Task
 from penstock.model.resources import Resources
 from penstock.model.runs import HostRef
+from penstock.model.shape import Device, DeviceType
 from penstock.model.slices import Availability, Health, HostUsage, Slice, SliceState, StandingRequest
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -116,6 +119,23 @@ def test_a_disabled_group_may_be_asked_again_once_its_configuration_changed() ->
     assert list(apply(state, ConfigApplied(at=NOW, config=config())).health) == ["g"]
     assert apply(state, ConfigApplied(at=NOW, config=config(max_slices=5))).health == {}
     assert apply(state, ConfigApplied(at=NOW, config=config())).config_revision == 2
+
+
+def test_slices_of_a_group_that_is_gone_are_charged_to_their_pool_until_they_are_gone_too() -> None:
+    def chips(*names: str) -> ClusterConfig:
+        groups = [{"name": name, "device": {"type": "tpu", "variant": "v4-8"}, "max_slices": 9, "pool": "p"} for name in names]
+        return ClusterConfig.model_validate({"cluster": "c", "pools": [{"name": "p", "chips": 8}], "groups": groups})
+
+    task = Task(id="t", device=Device(type=DeviceType.TPU), resources=Resources(tpu=4))
+    events: list[AnyEvent] = [
+        ConfigApplied(at=NOW, config=chips("g", "h")),
+        ordered("a", "b"),
+        ConfigApplied(at=NOW, config=chips("h")),
+        DemandSnapshot(at=NOW, epoch=0, revision=0, demand=build_demand([task])),
+    ]
+    decision = decide(view_of(replay(events)).snapshot)
+    assert (decision.launched(), decision.pools[0].charged, decision.unmet[0].groups) == ({}, 8, {"h": Code.POOL_EXHAUSTED})
+    assert decide(view_of(replay([*events, SliceGone(at=NOW, slice_id="a")])).snapshot).launched() == {"h": 1}
 
 
 def test_a_task_that_usage_shows_running_is_not_demand() -> None:
