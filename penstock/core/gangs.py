@@ -201,7 +201,10 @@ def _pack(plan: Plan, want: Want, members: int, apart: Apart) -> _Site | None:
             return None
         opened.append(room)
         if extend(room.hosts):
-            return _Site(_fewest(hosts, members), opened, Tier.NEW)
+            chosen = _fewest(hosts, members)
+            used = {host.owner for host, _ in chosen}
+            _give_up(plan, [room for room in opened if room not in used])
+            return _Site(chosen, [room for room in opened if room in used], Tier.NEW)
 
 
 def _fewest(hosts: list[tuple[HostRoom, int]], members: int) -> list[tuple[HostRoom, int]]:

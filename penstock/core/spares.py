@@ -64,8 +64,8 @@ class _Floor:
             self._granted += wanted
             self.units, self.used = trial.units, trial.required
             return StandingOutcome(owner=request.owner, met=True)
-        number = trial.unplaced[0][0]
-        shape = [*self._granted, *wanted][number][0]
+        own = [number for number, _, _ in trial.unplaced if number >= len(self._granted)]
+        shape = wanted[own[0] - len(self._granted)][0] if own else wanted[0][0]
         reason = reasons.why(shape, trial.headroom)
         return StandingOutcome(owner=request.owner, met=False, code=reason.code, message=reason.message)
 

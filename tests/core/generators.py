@@ -168,6 +168,8 @@ def slices(draw: DrawFn, number: int, names: Sequence[str]) -> Slice:
         state=state,
         since=draw(st.none() | past),
         queued=state is SliceState.REQUESTING and draw(seldom),
+        pool=draw(st.none() | st.sampled_from(POOLS)),
+        chips=draw(st.integers(0, 4)),
     )
 
 
@@ -260,6 +262,11 @@ def snapshots(
     )
 
 
-def requirements_of(shape: Shape) -> Shape:
-    """The shape built anew, so that nothing it computed before a copy was made is left in it."""
-    return Shape(**{name: getattr(shape, name) for name in Shape.model_fields})
+@st.composite
+def shapes_with_and_without_soft_constraints(draw: DrawFn) -> tuple[Shape, Shape]:
+    """A shape twice: as drawn with some soft constraints more, and with hard ones only."""
+    fields = draw(requirements(tuple(DeviceType)))
+    drawn = draw(st.lists(constraints(), min_size=1, max_size=3))
+    soft = tuple(each.model_copy(update={"soft": True}) for each in drawn)
+    hard = tuple(each for each in draw(st.lists(constraints(), max_size=1)) if not each.soft)
+    return Shape(**(fields | {"constraints": hard + soft})), Shape(**(fields | {"constraints": hard}))

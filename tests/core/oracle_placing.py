@@ -146,7 +146,7 @@ def _place_spread(world: World, entry: Entry, choice: Choice) -> Place | None:
 
 def _place_pack(world: World, entry: Entry, choice: Choice) -> Place | None:
     considered = [(lot, host) for group in choice.existing for lot in world.ready(group) for host in lot.hosts]
-    tier = Tier.READY
+    tier, before = Tier.READY, len(world.lots)
     further = _further_lots(world, choice)
     while _room(considered, entry) < entry.pending:
         found = next(further, None)
@@ -161,6 +161,7 @@ def _place_pack(world: World, entry: Entry, choice: Choice) -> Place | None:
             host.take(entry.shape, lot.group, tasks)
             lot.used = True
             left, last = left - tasks, lot.group.name
+    world.give_back([lot for lot in world.lots[before:] if not lot.used])
     return last, tier
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from penstock.core.match import exclusion, in_rank_order, soft_satisfied
 from penstock.model.cluster import ScaleGroup
 from penstock.model.shape import Shape
+from penstock.model.slices import Slice
 from penstock.model.snapshot import Snapshot
 
 
@@ -107,6 +108,12 @@ class World:
         self.lots.append(whole_lot(group, f"new-{len(self.fresh)}"))
         return self.lots[-1]
 
+    def give_back(self, unused: list[Lot]) -> None:
+        """Not open slices after all."""
+        for lot in unused:
+            self.lots.remove(lot)
+            del self.fresh[-1 - self.fresh[::-1].index(lot.group.name)]
+
     def held(self, group: ScaleGroup) -> int:
         return sum(each.group == group.name for each in self.snapshot.slices) + self.opened(group)
 
@@ -121,8 +128,13 @@ class World:
         for pool in config.pools:
             if pool.name == group.pool:
                 charged = sum(self.held(other) * other.chips_per_slice for other in self.groups if other.pool == pool.name)
+                charged += sum(each.chips for each in self._forgotten() if each.pool == pool.name)
                 bounds.append(max(0, pool.chips - pool.system - charged) // group.chips_per_slice)
         return max(0, min(bounds))
+
+    def _forgotten(self) -> list[Slice]:
+        """Slices of groups that are no longer configured."""
+        return [each for each in self.snapshot.slices if self.snapshot.config.group(each.group) is None]
 
     def candidates(self, shape: Shape) -> list[ScaleGroup]:
         groups = [group for group in self.groups if exclusion(shape, group) is None]

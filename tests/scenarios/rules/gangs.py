@@ -151,4 +151,12 @@ SPREAD_AND_PACK = (
     .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, tasks="gang", says=["g=at_max"])]),
 )
 
-RULES = (*WHOLE_SLICES, *SPREAD_AND_PACK)
+NOTHING_FOR_NOTHING = (
+    scenario("a pack gang opens no slice that it does not use in the end")
+    .group("small", priority=1, cpu=2, max_slices=2)
+    .group("large", priority=2, cpu=5, max_slices=1)
+    .wants(1, cpu=1, gang=5, gang_placement="pack")
+    .expects(placed={"large": 1}, launches={"large": 1}),
+)
+
+RULES = (*WHOLE_SLICES, *SPREAD_AND_PACK, *NOTHING_FOR_NOTHING)
