@@ -35,7 +35,7 @@ types: $(INSTALLED) ## Check types
 	$(BIN)/mypy
 
 contracts: $(INSTALLED) ## Check that imports point one way
-	$(BIN)/lint-imports
+	PYTHONPATH=. $(BIN)/lint-imports
 
 bench: $(INSTALLED) ## Measure, beside Ray
 	$(BIN)/python -m bench
@@ -44,7 +44,7 @@ lock: ## Resolve the dependencies anew
 	$(PYTHON) -m venv .bench/lock-venv
 	.bench/lock-venv/bin/python -m pip install --quiet uv
 	.bench/lock-venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url --no-emit-find-links --group dev --output-file requirements.lock pyproject.toml
+		--no-emit-index-url --no-emit-find-links --group service --group dev --output-file requirements.lock pyproject.toml
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) .bench .penstock .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""The clouds, one module each, behind one port."""

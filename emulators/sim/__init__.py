@@ -1,0 +1,1 @@
+"""The simulated cloud: slices that cost nothing, and faults on request."""

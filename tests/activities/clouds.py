@@ -1,0 +1,57 @@
+"""What port rules need of a cloud, and the words they use."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from activities.providers.port import Listing, Observation, Order, Provider, ProviderError, Ref, Scope
+from tests.activities.waiting import until
+
+
+class Cloud(Protocol):
+    """A provider, a location and a cluster that nobody else uses, and the trouble a rule needs."""
+
+    @property
+    def provider(self) -> Provider: ...
+    @property
+    def location(self) -> str: ...
+    @property
+    def cluster(self) -> str: ...
+    async def refuse(self, error: type[ProviderError]) -> None:
+        """Creates are refused from now on; for `RateLimited`, all but one a second."""
+
+    def subject(self, scope: Scope) -> str: ...
+    async def lose_next_reply(self) -> None: ...
+    async def fail_next_delete(self) -> None: ...
+    async def hide(self) -> None:
+        """Lists are partial from now on."""
+
+    async def hold_queue(self) -> None: ...
+    async def admit(self, ref: Ref) -> None: ...
+    async def preempt(self, ref: Ref) -> None: ...
+    async def kill_host(self, ref: Ref, host: int) -> None: ...
+    async def add_stranger(self, name: str) -> None: ...
+    async def has_stranger(self, name: str) -> bool: ...
+    async def times_made(self, ref: Ref) -> int: ...
+
+
+def order_of(
+    cloud: Cloud, slice_id: str = "v5e-16-a1", *, cluster: str | None = None, hosts: int = 2, queued: bool = False
+) -> Order:
+    return Order(
+        cluster=cluster or cloud.cluster,
+        group="v5e-16",
+        slice=slice_id,
+        location=cloud.location,
+        hosts=hosts,
+        variant="v5litepod-16",
+        preemptible=True,
+        queued=queued,
+    )
+
+
+async def observed(cloud: Cloud, ref: Ref, holds: Callable[[Observation], object]) -> Observation:
+    return await until(lambda: cloud.provider.observe(ref), holds)
+
+
+async def listed(cloud: Cloud) -> Listing:
+    return await cloud.provider.list(cloud.location, cluster=cloud.cluster)

@@ -1,0 +1,222 @@
+"""The simulated cloud as a process: what survives, what a scenario says, and what is told when it cannot start."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from activities.providers.port import Adopted, Created, Phase, Queued, Stockout, Transient
+from tests.activities.clouds import listed, observed, order_of
+from tests.activities.sim_cloud import SimCloud, sim_cloud
+from tests.activities.waiting import until
+from tests.emulators.running import RunningSim
+
+
+@pytest.fixture
+def sim(tmp_path: Path) -> Iterator[RunningSim]:
+    running = RunningSim(tmp_path / "sim.db")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.kill()
+
+
+@pytest.fixture(scope="module")
+def lasting_sim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSim]:
+    """For tests that leave it running."""
+    running = RunningSim(tmp_path_factory.mktemp("sim") / "sim.db")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.kill()
+
+
+def play(sim: RunningSim, story: Callable[[SimCloud], Awaitable[None]]) -> None:
+    async def played() -> None:
+        async with sim_cloud(sim.url) as cloud:
+            await story(cloud)
+
+    asyncio.run(played())
+
+
+def test_killed_between_commit_and_reply_the_resource_is_still_there(sim: RunningSim) -> None:
+    async def story(cloud: SimCloud) -> None:
+        order, earlier = order_of(cloud), order_of(cloud, "earlier")
+        await cloud.provider.create(earlier)
+        await cloud.behave(reply_latency="1h", hold_queue=True)
+        creating = asyncio.create_task(cloud.provider.create(order))
+        await until(lambda: cloud.provider.observe(order.ref), lambda seen: seen.phase is not Phase.GONE)
+        assert not creating.done()
+        sim.kill()
+        with pytest.raises(Transient):
+            await creating
+        with pytest.raises(Transient):
+            await cloud.provider.observe(order.ref)
+        sim.start()
+        assert await cloud.provider.create(order) == Adopted(ref=order.ref)
+        await observed(cloud, order.ref, lambda seen: seen.healthy)
+        assert {item.ref for item in (await listed(cloud)).items} == {order.ref, earlier.ref}
+        assert await cloud.times_made(order.ref) == 1
+        assert (await cloud.call("GET", f"/zones/{cloud.location}"))["hold_queue"]
+
+    play(sim, story)
+
+
+def test_what_happened_to_a_resource_survives_a_kill(sim: RunningSim) -> None:
+    async def story(cloud: SimCloud) -> None:
+        preempted, wounded, deleted = (order_of(cloud, name) for name in ("preempted", "wounded", "deleted"))
+        queued = order_of(cloud, "queued", queued=True)
+        await cloud.hold_queue()
+        for order in (preempted, wounded, queued, deleted):
+            await cloud.provider.create(order)
+        await cloud.preempt(preempted.ref)
+        await cloud.kill_host(wounded.ref, 0)
+        await cloud.provider.delete(deleted.ref)
+        sim.kill()
+        sim.start()
+        await observed(cloud, deleted.ref, lambda seen: seen.phase is Phase.GONE)
+        await observed(cloud, wounded.ref, lambda seen: [host.answered for host in seen.hosts] == [None, wounded.slice])
+        assert (await cloud.provider.observe(preempted.ref)).phase is Phase.PREEMPTED
+        assert (await cloud.provider.observe(queued.ref)).phase is Phase.QUEUED
+        assert await cloud.times_made(deleted.ref) == 1
+
+    play(sim, story)
+
+
+def test_a_queue_moves_up_when_room_is_made(lasting_sim: RunningSim) -> None:
+    async def story(cloud: SimCloud) -> None:
+        await cloud.behave(capacity=1)
+        first, second = order_of(cloud, "first"), order_of(cloud, "second", queued=True)
+        assert await cloud.provider.create(first) == Created(ref=first.ref)
+        assert await cloud.provider.create(second) == Queued(ref=second.ref)
+        with pytest.raises(Stockout):
+            await cloud.provider.create(order_of(cloud, "third"))
+        await cloud.provider.delete(first.ref)
+        await observed(cloud, second.ref, lambda seen: seen.healthy)
+
+    play(lasting_sim, story)
+
+
+def test_an_order_that_leaves_the_queue_gives_its_place_to_the_next(lasting_sim: RunningSim) -> None:
+    async def story(cloud: SimCloud) -> None:
+        await cloud.behave(capacity=0, delete_latency="1h")
+        withdrawn, patient = order_of(cloud, "withdrawn", queued=True), order_of(cloud, "patient", queued=True)
+        await cloud.provider.create(withdrawn)
+        await cloud.provider.create(patient)
+        await cloud.provider.delete(withdrawn.ref)
+        await cloud.behave(capacity=1)
+        await observed(cloud, patient.ref, lambda seen: seen.healthy)
+        assert (await cloud.provider.observe(withdrawn.ref)).phase is Phase.DELETING
+
+    play(lasting_sim, story)
+
+
+def test_a_zone_takes_back_what_is_preemptible(lasting_sim: RunningSim) -> None:
+    async def story(cloud: SimCloud) -> None:
+        spot, firm = order_of(cloud, "spot"), order_of(cloud, "firm").model_copy(update={"preemptible": False})
+        await cloud.provider.create(spot)
+        await cloud.provider.create(firm)
+        assert await cloud.call("POST", f"/zones/{cloud.location}/preempt") == {"preempted": [spot.name]}
+        assert (await cloud.provider.observe(spot.ref)).phase is Phase.PREEMPTED
+        await observed(cloud, firm.ref, lambda seen: seen.healthy)
+
+    play(lasting_sim, story)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "told"),
+    [
+        ("PUT", "/zones/z", {"boot_latency": "soon"}, 400, "boot_latency: 'soon' is not a duration"),
+        ("PUT", "/zones/z", {"stokout": True}, 400, "stokout: unknown key; did you mean stockout?"),
+        ("POST", "/zones/z/resources", {"name": "Not A Name"}, 400, "name: "),
+        ("POST", "/resources/nobody/admit", None, 404, "there is no nobody"),
+        ("GET", "/health/nobody/0", None, 404, "there is no nobody"),
+    ],
+)
+def test_a_bad_call_is_told_what_is_wrong(
+    lasting_sim: RunningSim, method: str, path: str, body: dict[str, object] | None, status: int, told: str
+) -> None:
+    async def asked() -> tuple[int, str]:
+        async with aiohttp.ClientSession() as session, session.request(method, lasting_sim.url + path, json=body) as response:
+            return response.status, (await response.json())["error"]["message"]
+
+    answered, message = asyncio.run(asked())
+    assert (answered, told in message) == (status, True), message
+
+
+def test_a_scenario_goes_on_where_it_was_and_a_changed_one_begins_anew(tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text("defaults: {boot_latency: 20ms}\nzones:\n  zone-a: {stockout_after: 3}\n")
+    sim = RunningSim(tmp_path / "sim.db", scenario=scenario)
+
+    async def left() -> tuple[object, object]:
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{sim.url}/zones/zone-a/resources", json={"name": f"r{len(seen)}"}) as created:
+                assert created.status == 201
+            async with session.get(f"{sim.url}/zones/zone-a") as a, session.get(f"{sim.url}/zones/zone-b") as b:
+                return (await a.json())["stockout_after"], (await b.json())["boot_latency"]
+
+    seen: list[tuple[object, object]] = []
+    try:
+        for text in (scenario.read_text(), scenario.read_text(), scenario.read_text().replace("3", "9")):
+            scenario.write_text(text)
+            sim.start()
+            seen.append(asyncio.run(left()))
+            sim.kill()
+    finally:
+        sim.kill()
+    assert seen == [(2, 0.02), (1, 0.02), (8, 0.02)]
+
+
+def outcome_of(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "emulators.sim", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "zones:\n  us-west4-a:\n    boot_latency: soon\n",
+            "scenario.yaml:3: zones.us-west4-a.boot_latency: 'soon' is not a duration",
+        ),
+        ("zones:\n  us-west4-a: {quota: {scope: planet, limit: 1}}\n", "zones.us-west4-a.quota.scope: "),
+        ("zones:\n  us-west4-a: {lost_reply: 1}\n", "zones.us-west4-a.lost_reply: unknown key; did you mean lost_replies?"),
+        ("- a list\n", "scenario.yaml:1: must be a mapping"),
+        ("zones: {", "scenario.yaml:1: is not YAML"),
+    ],
+)
+def test_a_bad_scenario_is_refused_by_line_and_field(tmp_path: Path, text: str, told: str) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(text)
+    ended = outcome_of("--port", 0, "--database", tmp_path / "sim.db", "--scenario", scenario)
+    assert ended.returncode == 1
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_two_on_one_file_are_refused(lasting_sim: RunningSim) -> None:
+    ended = outcome_of("--port", 0, "--database", lasting_sim.database)
+    assert (ended.returncode, "in use by another simulated cloud" in ended.stderr) == (1, True), ended.stderr
+
+
+@pytest.mark.parametrize("database", ["no-such-folder/sim.db", "text.db"])
+def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, database: str) -> None:
+    (tmp_path / "text.db").write_text("this is no database, and never was one\n" * 100)
+    ended = outcome_of("--port", 0, "--database", tmp_path / database)
+    assert (ended.returncode, f"{database} cannot be used" in ended.stderr) == (1, True), ended.stderr
+
+
+def test_a_port_that_is_taken_is_told(lasting_sim: RunningSim, tmp_path: Path) -> None:
+    ended = outcome_of("--port", lasting_sim.url.rsplit(":", 1)[1], "--database", tmp_path / "other.db")
+    assert (ended.returncode, "cannot be used" in ended.stderr) == (1, True), ended.stderr
+
+
+def test_asked_to_stop_it_ends_well(sim: RunningSim) -> None:
+    assert sim.stop() == 0
