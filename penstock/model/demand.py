@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from operator import attrgetter, mul
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
@@ -127,12 +128,14 @@ class Demand(Value):
     @model_validator(mode="after")
     def _ids_and_runs_agree(self) -> Self:
         shapes, runs = self.workload.shapes, self.workload.runs
-        if any(not 0 <= run.shape < len(shapes) or run.entries < 1 or run.pending < 1 for run in runs):
+        numbers, entries, pending = (list(map(attrgetter(field), runs)) for field in ("shape", "entries", "pending"))
+        if runs and (min(numbers) < 0 or max(numbers) >= len(shapes) or min(entries) < 1 or min(pending) < 1):
             raise ValueError("a run names a shape that is not listed, or has no entries, or entries without tasks")
-        tasks = sum(run.entries * run.pending for run in runs)
+        tasks = sum(map(mul, entries, pending))
         if tasks != len(self.task_ids):
             raise ValueError(f"runs count {tasks} tasks, but {len(self.task_ids)} task_ids are given")
-        gangs = sum(run.entries for run in runs if shapes[run.shape].gang is not None)
+        ganged = [shape.gang is not None for shape in shapes]
+        gangs = sum(count for number, count in zip(numbers, entries, strict=True) if ganged[number]) if any(ganged) else 0
         if gangs != len(self.gang_ids):
             raise ValueError(f"runs count {gangs} gangs, but {len(self.gang_ids)} gang_ids are given")
         return self

@@ -1,8 +1,9 @@
 """How thousands of slices and their usage travel: as columns, with equal resources written once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, TypeAdapter, WrapValidator
@@ -12,13 +13,16 @@ from penstock.model.bulk import in_bulk
 from penstock.model.packed import PackedSchema, pack, unpack
 from penstock.model.resources import Resources, Vector
 from penstock.model.slices import HostUsage, Slice, SliceUsage
+from penstock.model.value import Value
 
 _SLICES: TypeAdapter[tuple[Slice, ...]] = TypeAdapter(tuple[Slice, ...])
 _HOSTS: TypeAdapter[list[HostUsage]] = TypeAdapter(list[HostUsage])
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], fields: Iterable[str]) -> dict[str, list[Any]]:
-    return {field: [row[field] for row in rows] for field in fields}
+def _columns(values: Sequence[Value]) -> dict[str, list[Any]]:
+    """The fields of equal values, one list each."""
+    fields = type(values[0]).model_fields if values else ()
+    return {field: list(map(attrgetter(field), values)) for field in fields}
 
 
 def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -27,7 +31,8 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 @in_bulk
 def _pack_slices(slices: tuple[Slice, ...]) -> str:
-    return pack(_columns([vars(piece) | {"since": _seconds(piece.since)} for piece in slices], Slice.model_fields))
+    columns = _columns(slices)
+    return pack(columns | {"since": [_seconds(piece.since) for piece in slices]} if slices else columns)
 
 
 @in_bulk
@@ -39,17 +44,12 @@ def _unpack_slices(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
 def _pack_usage(usage: Mapping[str, SliceUsage]) -> str:
     """Slices by name with their number of hosts, and a row a host; resources by position in a table."""
     table: dict[Vector | None, int] = {}
-    rows = [
-        vars(host)
-        | {
-            "reserved": table.setdefault(host.reserved.vector if host.reserved else None, len(table)),
-            "idle_since": _seconds(host.idle_since),
-        }
-        for hosts in usage.values()
-        for host in hosts
-    ]
-    names, counts = list(usage), [len(hosts) for hosts in usage.values()]
-    return pack([names, counts, list(table), _columns(rows, HostUsage.model_fields)])
+    hosts = [host for hosts in usage.values() for host in hosts]
+    columns = _columns(hosts)
+    if hosts:
+        columns["reserved"] = [table.setdefault(host.reserved.vector if host.reserved else None, len(table)) for host in hosts]
+        columns["idle_since"] = [_seconds(host.idle_since) for host in hosts]
+    return pack([list(usage), [len(hosts) for hosts in usage.values()], list(table), columns])
 
 
 @in_bulk

@@ -3,7 +3,8 @@
 import base64
 import json
 import lzma
-from array import array
+import struct
+import zlib
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -35,14 +36,26 @@ def unpack(text: str) -> Any:
 
 
 def pack_ints(numbers: Sequence[int]) -> str:
-    """Numbers from 0 on, two bytes each where they fit: shorter than digits, and read faster."""
+    """Numbers from 0 on, two bytes each where they fit, all low bytes before all high ones.
+
+    zlib then takes a tenth of LZMA's time on a column without order, and leaves no more of it.
+    """
     kind = "H" if max(numbers, default=0) < 1 << 16 else "Q"
-    return kind + _compress(array(kind, numbers).tobytes())
+    raw, size = struct.pack(f"<{len(numbers)}{kind}", *numbers), struct.calcsize(f"<{kind}")
+    return kind + base64.b64encode(zlib.compress(b"".join(raw[i::size] for i in range(size)), level=1)).decode()
 
 
 def unpack_ints(text: str) -> Sequence[int]:
-    """Numbers that were packed."""
-    return array(text[:1], _decompress(text[1:]))
+    """Numbers that were packed; a string that was not is a `ValueError`."""
+    try:
+        size = struct.calcsize(f"<{text[0]}")
+        planes = zlib.decompress(base64.b64decode(text[1:], validate=True))
+        raw, count = bytearray(len(planes)), len(planes) // size
+        for i in range(size):
+            raw[i::size] = planes[i * count : (i + 1) * count]
+        return struct.unpack(f"<{count}{text[0]}", raw)
+    except (IndexError, struct.error, zlib.error, ValueError) as error:
+        raise ValueError(f"not a packed column: {error}") from None
 
 
 def _unpack_ids(value: Any) -> Any:

@@ -1,6 +1,8 @@
 """Runs: consecutive entries of one shape, and how a long list of them travels."""
 
 from enum import StrEnum
+from itertools import repeat
+from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import PlainSerializer, TypeAdapter, WrapValidator
@@ -50,8 +52,8 @@ _RARE: TypeAdapter[tuple[tuple[HostRef, ...], Fault | None]] = TypeAdapter(tuple
 def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
     """Numbers as columns; what few runs have goes by position."""
     rare = {i: _RARE.dump_python((run.apart, run.fault), mode="json") for i, run in enumerate(runs) if run.apart or run.fault}
-    shapes, entries, pending = [run.shape for run in runs], [run.entries for run in runs], [run.pending for run in runs]
-    return [pack_ints(shapes), pack_ints(entries), pack_ints(pending), rare]
+    numbers = [list(map(attrgetter(field), runs)) for field in ("shape", "entries", "pending")]
+    return [*map(pack_ints, numbers), rare]
 
 
 @in_bulk
@@ -62,7 +64,8 @@ def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     if not (isinstance(value, list) and value and isinstance(value[0], str)):
         return validate(value)
     shapes, entries, pending, rare = value
-    runs = list(map(Run, unpack_ints(shapes), unpack_ints(entries), unpack_ints(pending)))
+    columns = zip(unpack_ints(shapes), unpack_ints(entries), unpack_ints(pending), repeat(()), repeat(None))
+    runs = list(map(Run._make, columns))
     for position, (apart, fault) in rare.items():
         apart, fault = _RARE.validate_python((apart, fault))
         runs[int(position)] = runs[int(position)]._replace(apart=apart, fault=fault)
