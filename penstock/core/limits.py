@@ -9,7 +9,7 @@ from typing import NamedTuple
 from penstock.core.fleet import Held
 from penstock.core.plan import Plan, Unit
 from penstock.model.cluster import Limits
-from penstock.model.decision import Deferred, Launch
+from penstock.model.decision import Cause, Deferred, Launch
 from penstock.model.slices import Launched
 
 MINUTE = timedelta(minutes=1)
@@ -33,12 +33,18 @@ class _Limit:
 
 
 def ration(plan: Plan) -> Rationed:
-    """Let units through in the order they were opened, each as one, until a limit of its groups or the cluster is reached."""
+    """Let units through in the order they were opened, each as one, until a limit of its groups or the cluster is reached.
+
+    Spares wait while anything else does: demand that is held back would take them, and they would be bought again.
+    """
     limits = _Limits(plan)
+    holding: _Limit | None = None
     launches: list[Launch] = []
     deferred: dict[tuple[int, str, str], int] = {}
     for unit in plan.units:
-        passed, limit = limits.admit(unit)
+        spare = unit.cause in (Cause.WATERMARK, Cause.WARM)
+        passed, limit = (0, holding) if spare and holding else limits.admit(unit)
+        holding = holding or (None if spare else limit)
         for g, slices in unit.parts:
             if passed:
                 _append(launches, Launch(plan.fleet.groups[g].name, slices * passed, unit.cause))

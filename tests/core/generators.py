@@ -50,7 +50,7 @@ def limits(draw: DrawFn) -> Limits:
 
 
 @st.composite
-def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool, spares: bool) -> ScaleGroup:
+def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool) -> ScaleGroup:
     device = draw(st.sampled_from(DeviceType))
     accelerators = {} if device is DeviceType.CPU else {str(device): draw(st.integers(1, 4))}
     if device is DeviceType.CPU and draw(rarely):
@@ -72,7 +72,7 @@ def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool, spares: bo
         shared_tpu=draw(seldom),
         min_slices=draw(st.integers(0, most)) if draw(rarely) else 0,
         max_slices=most,
-        warm_slices=draw(st.integers(0, 2)) if spares and draw(seldom) else 0,
+        warm_slices=draw(st.integers(0, 2)) if draw(seldom) else 0,
         priority=draw(st.sampled_from((100, 0, 1))),
         preemptible=draw(seldom),
         zone=draw(st.none() | st.sampled_from(ZONES)),
@@ -81,18 +81,18 @@ def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool, spares: bo
         pool=draw(st.none() | st.sampled_from(POOLS)) if accelerators else None,
         quota_pool=quota_pool,
         tier=draw(st.integers(0, 2)) if quota_pool else 0,
-        watermark=draw(st.sampled_from((1, 34, 50, 99, 100))) if spares and draw(seldom) else None,
+        watermark=draw(st.sampled_from((1, 34, 50, 99, 100))) if draw(seldom) else None,
         limits=draw(limits()) if limited else Limits(),
         patience=draw(st.none() | st.just(GRACE)),
     )
 
 
 @st.composite
-def configs(draw: DrawFn, placements: Sequence[Placement], *, limited: bool, spares: bool) -> ClusterConfig:
+def configs(draw: DrawFn, placements: Sequence[Placement], *, limited: bool) -> ClusterConfig:
     placement = draw(st.sampled_from(placements))
     numbers = draw(st.permutations(range(draw(st.integers(1, 5)))))
     priced = placement is Placement.COST
-    listed = tuple(draw(groups(number, priced=priced, limited=limited, spares=spares)) for number in numbers)
+    listed = tuple(draw(groups(number, priced=priced, limited=limited)) for number in numbers)
     floor = sum(group.min_slices for group in listed)
     pools = []
     for name in draw(st.permutations(POOLS)):
@@ -239,11 +239,9 @@ def standing_requests(draw: DrawFn, devices: Sequence[DeviceType]) -> tuple[Stan
 
 
 @st.composite
-def snapshots(
-    draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), *, limited: bool = False, spares: bool = True
-) -> Snapshot:
+def snapshots(draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), *, limited: bool = False) -> Snapshot:
     """Anything a decision may start from; launch limits only if asked for, warm slices and watermarks unless not."""
-    config = draw(configs(placements, limited=limited, spares=spares))
+    config = draw(configs(placements, limited=limited))
     names = [group.name for group in config.groups]
     devices = [group.device.type for group in config.groups]
     owners = [*names, "forgotten"] if draw(seldom) else names

@@ -141,9 +141,8 @@ def test_a_decision_carried_out_leaves_nothing_to_launch(snapshot: Snapshot) -> 
     assert not decide(carried_out(snapshot, first)).launches
 
 
-# Without spares: a spare launched while demand is deferred serves that demand in the next decision, and is replaced.
 @law
-@given(snapshots(limited=True, spares=False))
+@given(snapshots(limited=True))
 def test_a_decision_carried_out_leaves_nothing_to_launch_but_what_was_deferred(snapshot: Snapshot) -> None:
     first = decide(snapshot)
     second = decide(carried_out(snapshot, first))

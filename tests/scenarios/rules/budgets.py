@@ -303,4 +303,16 @@ STANDING = (
     .expects(launches={"g": 2}, causes={Cause.STANDING: 2}, standing={"ana": "met"}),
 )
 
-RULES = (*POOLS, *HEALTH, *LIMITS, *STANDING)
+HELD_BACK = (
+    scenario("while demand is held back, spares are too, in whatever group")
+    .group("a", priority=1, limits=Limits(in_flight=1))
+    .group("b", priority=2, warm_slices=1)
+    .wants(2, cpu=4)
+    .expects(
+        placed={"a": 2},
+        launches={"a": 1},
+        deferred=[deferred("a", 1, "in_flight", says=["group a"]), deferred("b", 1, "in_flight", says=["group a"])],
+    ),
+)
+
+RULES = (*POOLS, *HEALTH, *LIMITS, *HELD_BACK, *STANDING)
