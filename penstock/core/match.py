@@ -69,13 +69,13 @@ class Candidates(NamedTuple):
     order: tuple[int, ...]
     mask: tuple[bool, ...]
 
-    def only(self, keep: Sequence[bool]) -> "Candidates":
-        """Those of the candidates that are in the mask `keep`."""
-        return candidates_of(tuple(g for g in self.order if keep[g]), len(self.mask))
-
-    def reordered(self, order: Sequence[int]) -> "Candidates":
-        """The same groups in another order of preference."""
-        return Candidates(tuple(order), self.mask)
+    def in_two_passes(self, first: Sequence[bool]) -> "tuple[Candidates, Candidates]":
+        """Those in the mask `first`, then all with those before the others; twice the same if there are no others."""
+        ahead = tuple(g for g in self.order if first[g])
+        if len(ahead) == len(self.order):
+            return self, self
+        others = tuple(g for g in self.order if not first[g])
+        return candidates_of(ahead, len(self.mask)), Candidates(ahead + others, self.mask)
 
 
 def candidates_of(order: tuple[int, ...], groups: int) -> Candidates:

@@ -69,12 +69,9 @@ class _View:
             want = self.wants[w]
             allowed = [self._conserves(g, {w: 1}) for g in range(len(self.groups))]
             buying = sorted(want.candidates.order, key=lambda g: (not allowed[g], gang_key(w, g)))
-            plain = want.candidates.only(allowed)
-            if len(plain.order) == len(buying):
-                return Want(want.shape, want.candidates, buying), None
-            plain_first = [*plain.order, *(g for g in want.candidates.order if not allowed[g])]
-            first = Want(want.shape, plain, [g for g in buying if allowed[g]])
-            return first, Want(want.shape, want.candidates.reordered(plain_first), buying)
+            first, last = want.candidates.in_two_passes(allowed)
+            spared = Want(want.shape, first, [g for g in buying if first.mask[g]])
+            return spared, None if last is first else Want(want.shape, last, buying)
 
         return Strategy(self.wants, self.largest_first, gang_passes, score)
 

@@ -100,7 +100,5 @@ class Wants:
         if not self._conserve or self._shapes[s].accelerated:
             return found, found
         if found not in self._split:
-            first = found.only(self._plain)
-            last = found.reordered([*first.order, *(g for g in found.order if not self._plain[g])])
-            self._split[found] = (found, found) if len(first.order) == len(found.order) else (first, last)
+            self._split[found] = found.in_two_passes(self._plain)
         return self._split[found]
