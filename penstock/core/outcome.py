@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from penstock.core.limits import Rationed
-from penstock.core.match import candidates_of
 from penstock.core.plan import Plan
 from penstock.core.reasons import until
 from penstock.core.spares import watermark_target
@@ -171,18 +170,18 @@ def _denied_slices(plan: Plan, unmet: Sequence[Unmet]) -> list[int]:
     denied = [0] * len(plan.fleet.groups)
     for item in unmet:
         shape = plan.fleet.snapshot.workload.shapes[item.shape]
-        candidates = plan.fleet.matcher.candidates(shape).order if item.groups else ()
-        if not candidates:
+        candidates = plan.fleet.matcher.candidates(shape)
+        if not item.groups or not candidates.order:
             continue
-        group = plan.fleet.groups[candidates[0]]
+        g = candidates.order[0]
+        group = plan.fleet.groups[g]
         if shape.gang and shape.gang.placement is GangPlacement.WHOLE_SLICES:
-            each = shape.gang.hosts // group.hosts_per_slice
-            denied[candidates[0]] += item.entries * each
+            denied[g] += item.entries * (shape.gang.hosts // group.hosts_per_slice)
         else:
             runs = plan.fleet.snapshot.workload.runs
             tasks = sum(span.entries * runs[span.run].pending for span in item.spans)
-            per_slice = max(1, Want(shape, candidates_of((), 0)).tasks_in_new(group, tasks)) * group.hosts_per_slice
-            denied[candidates[0]] += -(-tasks // per_slice)
+            per_slice = max(1, Want(shape, candidates).tasks_in_new(group, tasks)) * group.hosts_per_slice
+            denied[g] += -(-tasks // per_slice)
     return denied
 
 

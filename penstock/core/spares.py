@@ -88,8 +88,6 @@ def open_spares(plan: Plan) -> None:
         need = held.busy + plan.required[g]
         have = held.ready + held.in_flight + plan.opened[g]
         for cause, target in ((Cause.WATERMARK, watermark_target(need, group.watermark)), (Cause.WARM, need + group.warm_slices)):
-            if cause is Cause.WARM and not group.warm_slices:
-                continue
             slices = min(target - have - held.stalled, plan.headroom.of(g))
             if slices > 0:
                 plan.charge(((g, 1),), slices, cause)
