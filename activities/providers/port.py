@@ -3,11 +3,14 @@
 import hashlib
 import json
 import re
-from enum import StrEnum
 from typing import Annotated, Protocol
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
+from penstock.model.failures import Failure as Failure
+from penstock.model.failures import FailureKind as FailureKind
+from penstock.model.failures import Phase as Phase
+from penstock.model.failures import Scope as Scope
 from penstock.model.units import Moment, Positive
 from penstock.model.value import Value
 
@@ -47,7 +50,10 @@ class Ref(Value):
 
 
 class Order(Value):
-    """One slice to create. `queued` asks the cloud to keep the order waiting when it has nothing to give."""
+    """One slice to create. `queued` asks the cloud to keep the order waiting when it has nothing to give.
+
+    `settings` is what the group's `provider` says beside `kind`.
+    """
 
     cluster: Text
     group: Text
@@ -57,6 +63,7 @@ class Order(Value):
     variant: str | None = None
     preemptible: bool = False
     queued: bool = False
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property
     def labels(self) -> Labels:
@@ -104,18 +111,6 @@ class Gone(Value):
     ref: Ref
 
 
-class Phase(StrEnum):
-    """Where a resource is in the cloud's view."""
-
-    QUEUED = "queued"
-    CREATING = "creating"
-    BOOTING = "booting"
-    RUNNING = "running"
-    PREEMPTED = "preempted"
-    DELETING = "deleting"
-    GONE = "gone"
-
-
 class Host(Value):
     """One host: its address once it has one, and the slice id that its health check answered with.
 
@@ -128,12 +123,13 @@ class Host(Value):
 
 
 class Observation(Value):
-    """One look at a resource. What is gone has neither hosts nor `created_at`."""
+    """One look at a resource. What is gone has neither hosts nor `created_at`; what failed says how, if the cloud did."""
 
     ref: Ref
     phase: Phase
     hosts: tuple[Host, ...] = ()
     created_at: Moment | None = None
+    failure: Failure | None = None
 
     @property
     def labels(self) -> Labels:
@@ -156,14 +152,6 @@ class Listing(Value):
 
     items: tuple[Observation, ...]
     complete: bool
-
-
-class Scope(StrEnum):
-    """How far a refusal reaches."""
-
-    ZONE = "zone"
-    REGION = "region"
-    PROJECT = "project"
 
 
 class ProviderError(Exception):
