@@ -4,6 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from penstock.contract.lives import DrainTerms, LocationReport, SliceReport
+from penstock.contract.orders import Orders
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand, TaskId
 from penstock.model.slices import Health, Slice, SliceState, SliceUsage, StandingRequest
@@ -69,12 +71,122 @@ class SlicesOrdered(Event):
 
 
 class SliceMoved(Event):
-    """A slice is in another state, or queued, or no longer."""
+    """A slice is in another state, or queued, or no longer. With `sequence` 0 it is believed whatever was heard before."""
 
     kind: Literal["slice_moved"] = "slice_moved"
     slice_id: str
     state: SliceState
     queued: bool = False
+    since: Moment | None = None
+    sequence: Revision = 0
+
+
+class SlicesReported(Event):
+    """What slices said of themselves: moves, failures, ends; slices that are not in the ledger enter it."""
+
+    kind: Literal["slices_reported"] = "slices_reported"
+    reports: tuple[SliceReport, ...]
+
+
+class LocationReported(Event):
+    """What an audit of one location found: resources and ledger entries that nobody looks after."""
+
+    kind: Literal["location_reported"] = "location_reported"
+    report: LocationReport
+
+
+class RecoveryBegan(Event):
+    """The ledger cannot be trusted: nothing is ordered until the roll is called and every location is audited."""
+
+    kind: Literal["recovery_began"] = "recovery_began"
+    id: str
+    reason: str
+    run_id: str = ""
+
+
+class RollCalled(Event):
+    """Every running slice workflow has been asked, and its report sent, for a recovery."""
+
+    kind: Literal["roll_called"] = "roll_called"
+    id: str
+
+
+class Decided(Event):
+    """A decision's orders were taken over: launches enter the ledger, drains begin."""
+
+    kind: Literal["decided"] = "decided"
+    orders: Orders
+
+
+class SlicesStarted(Event):
+    """Workflows of ordered or adopted slices run."""
+
+    kind: Literal["slices_started"] = "slices_started"
+    slice_ids: tuple[str, ...]
+
+
+class LettersSent(Event):
+    """The first so many letters were delivered, or their slices are no longer there."""
+
+    kind: Literal["letters_sent"] = "letters_sent"
+    count: Positive
+
+
+class DrainOrdered(Event):
+    """A slice is to be emptied and given back."""
+
+    kind: Literal["drain_ordered"] = "drain_ordered"
+    slice_id: str
+    terms: DrainTerms
+
+
+class DrainCancelled(Event):
+    """A draining slice is to serve again."""
+
+    kind: Literal["drain_cancelled"] = "drain_cancelled"
+    slice_id: str
+
+
+class DrainsConfirmed(Event):
+    """The controller has emptied slices."""
+
+    kind: Literal["drains_confirmed"] = "drains_confirmed"
+    slice_ids: tuple[str, ...]
+
+
+class BlockCleared(Event):
+    """An operator says: ask the cloud again, for one group or for all."""
+
+    kind: Literal["block_cleared"] = "block_cleared"
+    group: str | None = None
+
+
+class Paused(Event):
+    """An operator stops launches and drains."""
+
+    kind: Literal["paused"] = "paused"
+    reason: str
+
+
+class Resumed(Event):
+    """An operator lets decisions go on."""
+
+    kind: Literal["resumed"] = "resumed"
+
+
+class Closed(Event):
+    """An operator gives the cluster up: every slice is drained and deleted, and nothing is ordered any more."""
+
+    kind: Literal["closed"] = "closed"
+    force: bool = False
+
+
+class MessageRejected(Event):
+    """A message could not be used."""
+
+    kind: Literal["message_rejected"] = "message_rejected"
+    message: str
+    problem: str
 
 
 class SliceGone(Event):
@@ -119,6 +231,21 @@ AnyEvent: TypeAlias = Annotated[
     | UsageReported
     | SlicesOrdered
     | SliceMoved
+    | SlicesReported
+    | LocationReported
+    | RecoveryBegan
+    | RollCalled
+    | Decided
+    | SlicesStarted
+    | LettersSent
+    | DrainOrdered
+    | DrainCancelled
+    | DrainsConfirmed
+    | BlockCleared
+    | Paused
+    | Resumed
+    | Closed
+    | MessageRejected
     | SliceGone
     | HealthChanged
     | CapacityRequested

@@ -1,11 +1,16 @@
 """The autoscaler's state: one value, small enough to carry at a hundred thousand tasks and five thousand slices."""
 
 from datetime import UTC, datetime
+from typing import Literal
 
 from pydantic import Field
 
+from penstock.contract.answers import Rejection, Trouble
+from penstock.contract.lives import DrainTerms, Letter
+from penstock.contract.orders import Orders
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
+from penstock.model.failures import FailureKind
 from penstock.model.ledger import Ledger, UsageTable
 from penstock.model.slices import Health, Launched, StandingRequest
 from penstock.model.units import Moment
@@ -48,8 +53,37 @@ class SourceDemand(Value):
         return (self.epoch, self.revision)
 
 
+class Block(Value):
+    """Why a group, or everything a quota, permission or rate limit covers, cannot be asked, and until when.
+
+    `subject` is a group, or the zone, region or provider account that `scope` says. `failures` in a row make it longer.
+    """
+
+    scope: Literal["group", "zone", "region", "project"]
+    subject: str
+    health: Health
+    kind: FailureKind
+    failures: int = 1
+    at: Moment
+
+
+class Recovery(Value):
+    """The ledger is not trusted yet: who has been heard, and who is waited for."""
+
+    id: str
+    reason: str
+    since: Moment
+    roll_called: bool = False
+    waiting: tuple[str, ...] = ()
+    """Locations (`account/location`) that have not given a complete listing."""
+
+
 class AutoscalerState(Value):
-    """What was told, ordered and seen, folded into what holds now."""
+    """What was told, ordered and seen, folded into what holds now.
+
+    `version` counts events, `told` those that may change a decision. `starting` are slices in the ledger whose workflows are to be
+    started, `adopted` those of them that exist in the cloud already. `letters` are to be delivered to slices.
+    """
 
     now: Moment = BEFORE_TIME
     config: ClusterConfig | None = None
@@ -60,6 +94,26 @@ class AutoscalerState(Value):
     health: dict[str, Health] = Field(default_factory=dict)
     standing: dict[str, StandingRequest] = Field(default_factory=dict)
     launched: tuple[Launched, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    drains: dict[str, DrainTerms] = Field(default_factory=dict)
+    starting: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
+    letters: tuple[Letter, ...] = ()
+    orders: Orders | None = None
+    """The last decision's, without its launches."""
+    launch_causes: dict[str, str] = Field(default_factory=dict)
+    """Why each slice that is still to be started was ordered."""
+    evaluations: int = 0
+    version: int = 0
+    told: int = 0
+    paused: str | None = None
+    closing: bool = False
+    recovery: Recovery | None = None
+    recovered_in: str = ""
+    """The run that last recovered: a run that was reset finds another one here."""
+    troubles: tuple[Trouble, ...] = ()
+    rejected: tuple[Rejection, ...] = ()
+    rejected_in_all: int = 0
 
     @property
     def resync_needed(self) -> dict[str, str]:

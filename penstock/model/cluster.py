@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.model.constraints import Scalar
@@ -25,9 +25,32 @@ DEFAULT_READY_GRACE_SECONDS = 120.0
 DEFAULT_EVALUATION_SECONDS = 5.0
 """At most one evaluation in this time, after the first: demand comes in bursts, and one answer serves the burst."""
 
+DEFAULT_REQUESTING_SECONDS = 900.0
+"""Clouds that can provide a slice show it within minutes; one that is still only asked for after this is given up."""
+DEFAULT_BOOT_SECONDS = 1800.0
+"""Large slices take many minutes until every host has an address."""
+DEFAULT_INIT_SECONDS = 1800.0
+"""Start-up scripts pull images of tens of gigabytes."""
+DEFAULT_DRAIN_SECONDS = 600.0
+"""Time for a controller to move or finish the work of a slice."""
+DEFAULT_LOOK_SECONDS = 2.0
+"""Between two looks at a location where something is on its way."""
+DEFAULT_REST_SECONDS = 15.0
+"""Between two looks at a location where everything is settled."""
+DEFAULT_AUDIT_SECONDS = 60.0
+"""Between two comparisons of cloud, ledger and slice workflows."""
+DEFAULT_ORPHAN_GRACE_SECONDS = 300.0
+"""How old a resource of ours that nobody wants must be before it is deleted."""
+DEFAULT_LOST_MISSES = 3
+"""Looks in a row at which a slice or host must be missing: one failed look is no evidence."""
+DEFAULT_LOST_SECONDS = 30.0
+"""The least time over which those looks must be spread: networks hiccup for seconds."""
+
 GREATEST_GROWTH = 1_000_000.0
 """Beyond any cluster: a growth limit above it limits nothing."""
 
+NOWHERE = "anywhere"
+"""The location of groups without a zone."""
 DISAGREEMENT = "disagreement"
 """The type of the error that parts of a configuration contradict each other."""
 
@@ -70,11 +93,42 @@ class Provider(Value):
 
     kind: Annotated[str, Field(min_length=1)] = "sim"
 
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """What is said beside `kind`."""
+        return dict(self.model_extra or {})
+
+    @property
+    def account(self) -> str:
+        """Whose resources it sees: its kind, and the project where one is named."""
+        project = self.settings.get("project")
+        return f"{self.kind}:{project}" if project else self.kind
+
 
 class Evaluation(Value):
     """How often the cluster is evaluated."""
 
     interval_seconds: Seconds = Field(default=DEFAULT_EVALUATION_SECONDS, alias="interval")
+
+
+class Timeouts(Value):
+    """How long a slice may stay in each state before it is given up; a drain before it is decided by its cause."""
+
+    requesting_seconds: Seconds = Field(default=DEFAULT_REQUESTING_SECONDS, alias="requesting")
+    boot_seconds: Seconds = Field(default=DEFAULT_BOOT_SECONDS, alias="boot")
+    init_seconds: Seconds = Field(default=DEFAULT_INIT_SECONDS, alias="init")
+    drain_seconds: Seconds = Field(default=DEFAULT_DRAIN_SECONDS, alias="drain")
+
+
+class InventoryRules(Value):
+    """How often the cloud is looked at, and what it takes to believe that something is lost or nobody's."""
+
+    look_seconds: Seconds = Field(default=DEFAULT_LOOK_SECONDS, alias="look")
+    rest_seconds: Seconds = Field(default=DEFAULT_REST_SECONDS, alias="rest")
+    audit_seconds: Seconds = Field(default=DEFAULT_AUDIT_SECONDS, alias="audit")
+    orphan_grace_seconds: Seconds = Field(default=DEFAULT_ORPHAN_GRACE_SECONDS, alias="orphan_grace")
+    lost_misses: Positive = DEFAULT_LOST_MISSES
+    lost_seconds: Seconds = Field(default=DEFAULT_LOST_SECONDS, alias="lost_after")
 
 
 class ScaleGroup(Value):
@@ -99,6 +153,9 @@ class ScaleGroup(Value):
     watermark: Annotated[int, Field(ge=1, le=100)] | None = None
     limits: Limits = Limits()
     patience_seconds: Seconds | None = Field(default=None, alias="patience")
+    timeouts: Timeouts = Timeouts()
+    queued: bool = False
+    """Orders wait in the cloud's queue when it has nothing to give."""
     provider: Provider = Provider()
 
     @model_validator(mode="before")
@@ -142,6 +199,11 @@ class ScaleGroup(Value):
     def known_variant(self) -> TpuVariant | None:
         """What Google's table says of the variant, if it lists it."""
         return tpu_variant(self.device.variant) if self.device.type is DeviceType.TPU and self.device.variant else None
+
+    @property
+    def location(self) -> str:
+        """Where its slices are created and listed."""
+        return self.zone or NOWHERE
 
     @cached_property
     def region(self) -> str | None:
@@ -187,6 +249,7 @@ class ClusterConfig(Value):
     patience_seconds: Seconds = Field(default=DEFAULT_PATIENCE_SECONDS, alias="patience")
     ready_grace_seconds: Seconds = Field(default=DEFAULT_READY_GRACE_SECONDS, alias="ready_grace")
     evaluation: Evaluation = Evaluation()
+    inventory: InventoryRules = InventoryRules()
     pools: tuple[Pool, ...] = ()
     groups: tuple[ScaleGroup, ...]
 

@@ -20,11 +20,14 @@ class SliceState(StrEnum):
     READY = "READY"
     DRAINING = "DRAINING"
     DELETING = "DELETING"
+    TERMINATED = "TERMINATED"
     FAILED = "FAILED"
 
 
 IN_FLIGHT = (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING)
 """States of a slice that is on its way."""
+ENDED = (SliceState.TERMINATED, SliceState.FAILED)
+"""States of a slice that the cloud has confirmed gone: it leaves the ledger."""
 
 
 def _any_case(value: Any) -> Any:
@@ -35,7 +38,8 @@ class Slice(Value):
     """One ordered slice, in the ledger until the cloud confirms that it is gone.
 
     Without `since` nothing is timed from the state: patience never ends, and a READY slice has no grace. `pool` and `chips`
-    are what it goes on charging once its group is no longer configured; until then the group says.
+    are what it goes on charging once its group is no longer configured; until then the group says. `sequence` counts the moves
+    it has reported, so that a late report never undoes a newer one.
     """
 
     id: Annotated[str, Field(min_length=1)]
@@ -45,6 +49,7 @@ class Slice(Value):
     queued: bool = False
     pool: str | None = None
     chips: Count = 0
+    sequence: Count = 0
 
 
 class HostState(StrEnum):

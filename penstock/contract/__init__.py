@@ -1,0 +1,1 @@
+"""What programs may rely on: durable names, messages, and answers."""

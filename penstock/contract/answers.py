@@ -1,0 +1,171 @@
+"""What the autoscaler answers: to updates, and to those who ask how things are."""
+
+from pydantic import Field
+
+from penstock.model.decision import Code, Tier
+from penstock.model.failures import Failure
+from penstock.model.slices import Availability, Slice, SliceState
+from penstock.model.units import Moment
+from penstock.model.value import Value
+
+
+class Accepted(Value):
+    """Demand was taken: what stands now. `resync_needed` says why a snapshot must come, if it must."""
+
+    source: str
+    epoch: int
+    revision: int
+    config_revision: int
+    resync_needed: str | None = None
+    invalid: int = 0
+    """Tasks that could not be read; each is unmet with the code `invalid`."""
+
+
+class Done(Value):
+    """An operator's order was taken."""
+
+    message: str
+    config_revision: int
+
+
+class Rejection(Value):
+    """A message that could not be used, and why."""
+
+    at: Moment
+    message: str
+    problem: str
+
+
+class Trouble(Value):
+    """A failure that was reported lately."""
+
+    at: Moment
+    group: str
+    slice_id: str
+    failure: Failure
+
+
+class GroupStatus(Value):
+    """One group: its slices by state, and whether it can be asked for more."""
+
+    name: str
+    slices: dict[SliceState, int] = Field(default_factory=dict)
+    queued: int = 0
+    max_slices: int = 0
+    configured: bool = True
+    availability: Availability = Availability.AVAILABLE
+    until: Moment | None = None
+    reason: str = ""
+
+
+class SourceStatus(Value):
+    """One source of demand: what stands, and whether it must send everything again."""
+
+    epoch: int
+    revision: int
+    tasks: int
+    resync_needed: str | None = None
+
+
+class RecoveryStatus(Value):
+    """Why nothing is ordered yet, and what is waited for."""
+
+    reason: str
+    since: Moment
+    waiting_for: tuple[str, ...]
+
+
+class DrainStatus(Value):
+    """A slice that is being emptied, and why."""
+
+    slice_id: str
+    cause: str
+    force: bool
+
+
+class ClusterStatus(Value):
+    """How a cluster is. `version` grows with every change; asked with it, an answer without `changed` has nothing new."""
+
+    cluster: str
+    version: int
+    changed: bool = True
+    now: Moment | None = None
+    config_revision: int = 0
+    slices: int = 0
+    groups: tuple[GroupStatus, ...] = ()
+    demand: dict[str, SourceStatus] = Field(default_factory=dict)
+    resync_needed: dict[str, str] = Field(default_factory=dict)
+    evaluations: int = 0
+    evaluated_at: Moment | None = None
+    decided_in_seconds: float = 0.0
+    next_change_at: Moment | None = None
+    placed: dict[Tier, int] = Field(default_factory=dict)
+    unmet: dict[Code, int] = Field(default_factory=dict)
+    deferred: int = 0
+    drains: tuple[DrainStatus, ...] = ()
+    standing: tuple[str, ...] = ()
+    paused: str | None = None
+    closing: bool = False
+    recovery: RecoveryStatus | None = None
+    troubles: tuple[Trouble, ...] = ()
+    rejected: tuple[Rejection, ...] = ()
+    rejected_in_all: int = 0
+
+
+class SlicePage(Value):
+    """One page of slices, in the order in which they were ordered."""
+
+    total: int
+    page: int
+    pages: int
+    slices: tuple[Slice, ...]
+
+
+class Difference(Value):
+    """Something that ledger, workflows and cloud do not agree on."""
+
+    slice_id: str
+    group: str
+    location: str
+    kind: str
+    message: str
+
+
+class Verdict(Value):
+    """What `penstock verify` found. It agrees if there are no differences and every location could be listed."""
+
+    cluster: str
+    at: Moment
+    slices: int
+    resources: int
+    workflows: int
+    locations: int
+    differences: tuple[Difference, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    """Locations that gave no complete list."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether ledger, workflows and cloud tell the same story."""
+        return not self.differences and not self.unlisted
+
+
+class Finding(Value):
+    """One thing `penstock doctor` looked at: whether it is well, and what to do if not."""
+
+    subject: str
+    ok: bool
+    message: str
+    fix: str = ""
+
+
+class Examination(Value):
+    """What `penstock doctor` found."""
+
+    at: Moment
+    findings: tuple[Finding, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether everything is well."""
+        return all(finding.ok for finding in self.findings)

@@ -1,0 +1,83 @@
+"""Durable names: of workflows, their ids, signals, updates, queries and search attributes. None of them is ever renamed."""
+
+AUTOSCALER = "AutoscalerWorkflow"
+SLICE = "SliceLifecycleWorkflow"
+INVENTORY = "InventoryWorkflow"
+VERIFY = "VerifyWorkflow"
+DOCTOR = "DoctorWorkflow"
+
+TASK_QUEUE = "penstock"
+"""Where workflows and activities run, unless a worker is told otherwise."""
+
+# Activities.
+DECIDE = "decide"
+CALL_THE_ROLL = "call_the_roll"
+KEEP_INVENTORIES = "keep_inventories"
+CREATE = "create"
+OBSERVE = "observe"
+DELETE = "delete"
+WATCH = "watch"
+AUDIT = "audit"
+VERIFY_CLUSTER = "verify_cluster"
+EXAMINE = "examine"
+
+# Signals of the autoscaler, from controllers.
+REPORT = "report"
+DEMAND = "demand"
+USAGE = "usage"
+PRESSURE = "pressure"
+CONFIRM_DRAIN = "confirm_drain"
+
+# Signals of the autoscaler, from slices and inventories.
+SLICES_REPORTED = "slices_reported"
+LOCATION_REPORTED = "location_reported"
+
+# Updates of the autoscaler.
+SUBMIT_DEMAND = "submit_demand"
+APPLY_CONFIG = "apply_config"
+REQUEST_CAPACITY = "request_capacity"
+DRAIN_SLICE = "drain_slice"
+CANCEL_DRAIN = "cancel_drain"
+CLEAR_BLOCK = "clear_block"
+PAUSE = "pause"
+RESUME = "resume"
+CLOSE = "close"
+
+# Queries of the autoscaler.
+STATUS = "status"
+DECISION = "decision"
+EXPLAIN = "explain"
+SLICES = "slices"
+DUMP = "dump"
+
+# Signals of a slice.
+SEEN = "seen"
+LETTER = "letter"
+
+# Query of a slice.
+LIFE = "life"
+
+# Signal of an inventory.
+AUDIT_NOW = "audit_now"
+
+CLUSTER_ATTRIBUTE = "PenstockCluster"
+GROUP_ATTRIBUTE = "PenstockGroup"
+STATE_ATTRIBUTE = "PenstockState"
+CAUSE_ATTRIBUTE = "PenstockCause"
+SEARCH_ATTRIBUTES = (CLUSTER_ATTRIBUTE, GROUP_ATTRIBUTE, STATE_ATTRIBUTE, CAUSE_ATTRIBUTE)
+"""Keywords by which the Temporal UI finds workflows."""
+
+
+def autoscaler_id(cluster: str) -> str:
+    """The workflow that decides for a cluster."""
+    return f"penstock/{cluster}"
+
+
+def slice_workflow_id(cluster: str, group: str, slice_id: str) -> str:
+    """The workflow that owns a slice."""
+    return f"penstock/{cluster}/{group}/{slice_id}"
+
+
+def inventory_id(cluster: str, account: str, location: str) -> str:
+    """The workflow that looks at a location of a provider; the tilde keeps it apart from groups."""
+    return f"penstock/{cluster}/~inventory/{account}/{location}"

@@ -1,0 +1,1 @@
+"""The composition root: what a worker process is made of."""

@@ -1,0 +1,32 @@
+"""How long each activity may take, and how often it is tried: one place for these numbers."""
+
+from datetime import timedelta
+from typing import Any
+
+from temporalio.common import RetryPolicy
+
+DECIDE: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=60),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=10)),
+}
+"""A decision takes a second at most; one that hangs is begun again elsewhere."""
+
+PROVISION: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=120),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),
+}
+"""One call to a cloud. Errors that repeating can mend are repeated for as long as the slice's deadlines allow."""
+
+KEEP: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=60),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
+}
+"""Calls to Temporal itself."""
+
+WATCH_ROUND = timedelta(minutes=10)
+"""How long one look-out lasts: six an hour cost 36 events, and its heartbeats tell much sooner that a worker died."""
+WATCH: dict[str, Any] = {
+    "start_to_close_timeout": WATCH_ROUND + timedelta(minutes=2),
+    "heartbeat_timeout": timedelta(seconds=15),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=15)),
+}
