@@ -88,15 +88,23 @@ class _Health(BaseModel):
 class SimProvider:
     """Keeps the promises of `Provider`; holds no state but the session, which belongs to the caller."""
 
+    cloud = "the simulated cloud"
+    """What messages call it."""
+
     def __init__(self, url: str, session: aiohttp.ClientSession, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
         self._url = URL(url)
         self._session = session
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._headers: dict[str, str] = {}
 
     async def create(self, order: Order) -> Created | Adopted | Queued:
         """Make the resource, or adopt the one that exists if it is ours."""
         made = await self._ask(
-            _Seen, "POST", self._url / "zones" / order.location / "resources", expected=("ALREADY_EXISTS",), body=_request(order)
+            _Seen,
+            "POST",
+            self._url / "zones" / order.location / "resources",
+            expected=("ALREADY_EXISTS",),
+            body=self._request(order),
         )
         if made is not None:
             return Queued(ref=order.ref) if made.phase is Phase.QUEUED else Created(ref=order.ref)
@@ -130,6 +138,11 @@ class SimProvider:
         left = await self._ask(_Seen, "DELETE", self._url / "resources" / ref.name, expected=("NOT_FOUND",))
         return Gone(ref=ref) if left is None or left.phase is Phase.GONE else Deleting(ref=ref)
 
+    def _request(self, order: Order) -> dict[str, Any]:
+        labels = {_LABELS[field]: value for field, value in order.labels.model_dump().items()}
+        wanted = order.model_dump(include={"hosts", "variant", "preemptible", "queued"})
+        return {"name": order.name, "labels": labels, **wanted}
+
     async def _look(self, ref: Ref) -> _Seen | None:
         return await self._ask(_Seen, "GET", self._url / "resources" / ref.name, expected=("NOT_FOUND",))
 
@@ -150,25 +163,19 @@ class SimProvider:
     ) -> T | None:
         """The reply, or None for a refusal with one of the expected codes; any other is raised."""
         try:
-            async with self._session.request(method, url, json=body, timeout=self._timeout) as response:
+            async with self._session.request(method, url, json=body, headers=self._headers, timeout=self._timeout) as response:
                 status, text = response.status, await response.text()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise Transient(f"no answer from the simulated cloud at {self._url}: {error or type(error).__name__}") from error
+            raise Transient(f"no answer from {self.cloud} at {self._url}: {error or type(error).__name__}") from error
         if status >= HTTPStatus.BAD_REQUEST:
-            fault = _fault(status, text)
+            fault = _fault(status, text, self.cloud)
             if fault.code in expected:
                 return None
             raise _error(status, fault)
         try:
             return model.model_validate_json(text)
         except ValidationError as error:
-            raise Transient(f"the simulated cloud at {self._url} answered what is not understood: {error}") from error
-
-
-def _request(order: Order) -> dict[str, Any]:
-    labels = {_LABELS[field]: value for field, value in order.labels.model_dump().items()}
-    wanted = order.model_dump(include={"hosts", "variant", "preemptible", "queued"})
-    return {"name": order.name, "labels": labels, **wanted}
+            raise Transient(f"{self.cloud} at {self._url} answered what is not understood: {error}") from error
 
 
 def _listed(seen: _Seen, owner: Labels) -> Observation:
@@ -180,11 +187,11 @@ def _listed(seen: _Seen, owner: Labels) -> Observation:
     )
 
 
-def _fault(status: int, text: str) -> _Fault:
+def _fault(status: int, text: str, cloud: str) -> _Fault:
     try:
         return _Refusal.model_validate_json(text).error
     except ValidationError:
-        return _Fault(code="", message=f"status {status} from the simulated cloud")
+        return _Fault(code="", message=f"status {status} from {cloud}")
 
 
 def _error(status: int, fault: _Fault) -> ProviderError:

@@ -1,12 +1,14 @@
 """Every provider keeps the rules of the port."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.activities.clouds import Cloud
+from tests.activities.local_cloud import local_clouds
 from tests.activities.port_rules import RULES
 from tests.activities.sim_cloud import sim_cloud
 from tests.emulators.running import RunningSim
@@ -14,21 +16,28 @@ from tests.emulators.running import RunningSim
 OpenCloud = Callable[[], AbstractAsyncContextManager[Cloud]]
 
 
-@pytest.fixture(scope="module")
-def sim_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    sim = RunningSim(tmp_path_factory.mktemp("sim") / "sim.db")
+@contextmanager
+def sim_clouds(directory: Path) -> Iterator[OpenCloud]:
+    sim = RunningSim(directory / "sim.db")
     try:
         sim.start()
-        yield sim.url
+        yield lambda: sim_cloud(sim.url)
     finally:
         sim.kill()
 
 
-@pytest.fixture(params=["sim"])
-def open_cloud(request: pytest.FixtureRequest) -> OpenCloud:
-    """A fresh cloud of each kind. A further provider is a further name here."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
-    return {"sim": lambda: sim_cloud(url)}[request.param]
+CLOUDS: Mapping[str, Callable[[Path], AbstractContextManager[OpenCloud]]] = {
+    "sim": sim_clouds,
+    "local": local_clouds,
+}
+"""For each provider, what it takes to open fresh clouds of its kind, given a directory. A further provider is a further entry."""
+
+
+@pytest.fixture(scope="module", params=list(CLOUDS))
+def open_cloud(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenCloud]:
+    """A way to a fresh cloud of each kind."""
+    with CLOUDS[request.param](tmp_path_factory.mktemp(request.param)) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

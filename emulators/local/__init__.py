@@ -1,0 +1,1 @@
+"""Hosts on this machine: slices of real processes, owned by a daemon."""
