@@ -48,8 +48,8 @@ class Move(Value):
 class SliceLife(Value):
     """A slice workflow's whole state, carried from run to run.
 
-    `created` once the cloud took the order. `failure` and `cause` say why it leaves. `sequence` counts its moves; `reported` is the
-    last one that its autoscaler was told. `confirmed` once the controller confirmed that a draining slice is empty.
+    `created` once the cloud took the order. `failure` and `cause` say why it leaves. `sequence` counts its moves; `reported` is
+    the last one that its autoscaler was told. `confirmed` once the controller confirmed that a draining slice is empty.
     """
 
     spec: SliceSpec
@@ -153,6 +153,7 @@ class Unowned(Value):
     phase: Phase
     location: str
     provider: str
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
     created_at: Moment | None = None
     hosts: Positive = 1
 

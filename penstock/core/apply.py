@@ -3,38 +3,56 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from penstock.contract.answers import Rejection
+from penstock.contract.lives import EmptyLetter
+from penstock.core.bookkeeping import BOOKKEEPING, Changes, launched, leaving_by_drain
 from penstock.core.events import (
     AnyEvent,
+    BlockCleared,
     CapacityReleased,
     CapacityRequested,
     ConfigApplied,
+    Decided,
     DemandDelta,
     DemandSnapshot,
+    DrainsConfirmed,
     HealthChanged,
+    LettersSent,
+    MessageRejected,
+    Paused,
+    RecoveryBegan,
+    Resumed,
     SliceGone,
     SliceMoved,
     SlicesOrdered,
+    SlicesStarted,
     TimePassed,
     UsageReported,
 )
+from penstock.core.health import after_config, cleared
 from penstock.core.limits import MINUTE
 from penstock.core.revisions import apply_delta, apply_snapshot
 from penstock.core.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ScaleGroup
-from penstock.model.slices import Availability, Launched, Slice
+from penstock.model.slices import Availability, Slice
+
+KEPT_REJECTIONS = 20
+"""Messages that could not be used, shown in the status; all of them are counted."""
 
 
 def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
     """The state after the event. Never fails: what does not fit is recorded as such."""
     changes = _APPLY[type(event)](state, event)
+    matters = changes.pop("matters", type(event) not in _NEVER_MATTER)
     now = max(state.now, event.at)
-    launched = changes.pop("launched", state.launched)
-    recent = tuple(item for item in launched if item.at + MINUTE > now)
+    ordered = changes.pop("launched", state.launched)
+    recent = tuple(item for item in ordered if item.at + MINUTE > now)
     standing = changes.get("standing", state.standing)
     live = {owner: request for owner, request in standing.items() if request.expires is None or request.expires > now}
     if len(live) < len(standing):
         changes["standing"] = live
-    return state.model_copy(update={"now": now, "launched": recent, **changes})
+    counts = {"version": state.version + 1, "told": state.told + bool(matters)}
+    return state.model_copy(update={"now": now, "launched": recent, **counts, **changes})
 
 
 def replay(events: Iterable[AnyEvent], state: AutoscalerState | None = None) -> AutoscalerState:
@@ -45,9 +63,6 @@ def replay(events: Iterable[AnyEvent], state: AutoscalerState | None = None) -> 
     return current
 
 
-Changes = dict[str, Any]
-
-
 def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
     """What disabled a group no longer stands once its configuration changed; slices of a group that is gone keep their charge."""
     before = {group.name: group for group in state.config.groups} if state.config else {}
@@ -56,7 +71,13 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
     mended = {n for n, health in state.health.items() if n in changed and health.availability is Availability.DISABLED}
     health = {name: health for name, health in state.health.items() if name not in mended}
     slices = tuple(_charged(piece, before) for piece in state.slices) if before.keys() - names else state.slices
-    return {"config": event.config, "config_revision": state.config_revision + 1, "health": health, "slices": slices}
+    return {
+        "config": event.config,
+        "config_revision": state.config_revision + 1,
+        "health": health,
+        "blocks": after_config(state.blocks, [group for group in event.config.groups if group.name in changed]),
+        "slices": slices,
+    }
 
 
 def _charged(piece: Slice, groups: Mapping[str, ScaleGroup]) -> Slice:
@@ -78,17 +99,20 @@ def _demand_delta(state: AutoscalerState, event: DemandDelta) -> Changes:
 
 
 def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
-    """Usage of slices nobody knows is dropped: it would otherwise stay for ever."""
+    """Usage of slices nobody knows is dropped: it would otherwise stay for ever. A draining slice seen idle is told so."""
     known = {piece.id for piece in state.slices}
-    return {"usage": {**state.usage, **{name: usage for name, usage in event.usage.items() if name in known}}}
+    told = {name: usage for name, usage in event.usage.items() if name in known}
+    idle = [name for name in sorted(leaving_by_drain(state)) if name in told and all(host.idle for host in told[name])]
+    return {
+        "usage": {**state.usage, **told},
+        "letters": (*state.letters, *(EmptyLetter(slice_id=name) for name in idle)),
+    }
 
 
 def _slices_ordered(state: AutoscalerState, event: SlicesOrdered) -> Changes:
     known = {piece.id for piece in state.slices}
     fresh = list({piece.id: piece for piece in event.slices if piece.id not in known}.values())
-    groups = dict.fromkeys(piece.group for piece in fresh)
-    ordered = tuple(Launched(name, sum(piece.group == name for piece in fresh), event.at) for name in groups)
-    return {"slices": (*state.slices, *fresh), "launched": (*state.launched, *ordered)}
+    return {"slices": (*state.slices, *fresh), "launched": (*state.launched, *launched(fresh, event.at))}
 
 
 def _slice_moved(state: AutoscalerState, event: SliceMoved) -> Changes:
@@ -122,7 +146,22 @@ def _capacity_released(state: AutoscalerState, event: CapacityReleased) -> Chang
     return {"standing": {owner: request for owner, request in state.standing.items() if owner != event.owner}}
 
 
-_APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
+def _block_cleared(state: AutoscalerState, event: BlockCleared) -> Changes:
+    """What was set for the group goes too."""
+    group = None if event.group is None or state.config is None else state.config.group(event.group)
+    health = {} if event.group is None else {name: one for name, one in state.health.items() if name != event.group}
+    return {"health": health, "blocks": cleared(state.blocks, group)}
+
+
+def _message_rejected(state: AutoscalerState, event: MessageRejected) -> Changes:
+    rejection = Rejection(at=event.at, message=event.message, problem=event.problem)
+    return {"rejected": (*state.rejected, rejection)[-KEPT_REJECTIONS:], "rejected_in_all": state.rejected_in_all + 1}
+
+
+_NEVER_MATTER = (TimePassed, MessageRejected, Decided, SlicesStarted, LettersSent, DrainsConfirmed, RecoveryBegan, Paused)
+"""Events after which the same decision would be made, or none."""
+
+_APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = BOOKKEEPING | {
     ConfigApplied: _config_applied,
     DemandSnapshot: _demand_snapshot,
     DemandDelta: _demand_delta,
@@ -133,5 +172,9 @@ _APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
     HealthChanged: _health_changed,
     CapacityRequested: _capacity_requested,
     CapacityReleased: _capacity_released,
+    BlockCleared: _block_cleared,
+    Paused: lambda _state, event: {"paused": event.reason},
+    Resumed: lambda _state, _event: {"paused": None},
+    MessageRejected: _message_rejected,
     TimePassed: lambda _state, _event: {},
 }

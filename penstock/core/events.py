@@ -71,14 +71,12 @@ class SlicesOrdered(Event):
 
 
 class SliceMoved(Event):
-    """A slice is in another state, or queued, or no longer. With `sequence` 0 it is believed whatever was heard before."""
+    """A slice is in another state, or queued, or no longer."""
 
     kind: Literal["slice_moved"] = "slice_moved"
     slice_id: str
     state: SliceState
     queued: bool = False
-    since: Moment | None = None
-    sequence: Revision = 0
 
 
 class SlicesReported(Event):

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from penstock.contract.answers import Rejection, Trouble
-from penstock.contract.lives import DrainTerms, Letter
+from penstock.contract.lives import DrainTerms, Letter, Unowned
 from penstock.contract.orders import Orders
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
@@ -56,11 +56,13 @@ class SourceDemand(Value):
 class Block(Value):
     """Why a group, or everything a quota, permission or rate limit covers, cannot be asked, and until when.
 
-    `subject` is a group, or the zone, region or provider account that `scope` says. `failures` in a row make it longer.
+    `subject` is a group, or a zone or region of the provider `account`, or all of that account. `failures` in a row make it
+    longer; it is kept for a while after its end, so that they can be counted.
     """
 
     scope: Literal["group", "zone", "region", "project"]
     subject: str
+    account: str
     health: Health
     kind: FailureKind
     failures: int = 1
@@ -81,8 +83,8 @@ class Recovery(Value):
 class AutoscalerState(Value):
     """What was told, ordered and seen, folded into what holds now.
 
-    `version` counts events, `told` those that may change a decision. `starting` are slices in the ledger whose workflows are to be
-    started, `adopted` those of them that exist in the cloud already. `letters` are to be delivered to slices.
+    `version` counts events, `told` those that may change a decision. `starting` are slices in the ledger whose workflows are to
+    be started, `adopted` those of them that exist in the cloud already. `letters` are to be delivered to slices.
     """
 
     now: Moment = BEFORE_TIME
@@ -97,7 +99,7 @@ class AutoscalerState(Value):
     blocks: tuple[Block, ...] = ()
     drains: dict[str, DrainTerms] = Field(default_factory=dict)
     starting: tuple[str, ...] = ()
-    adopted: tuple[str, ...] = ()
+    adopted: dict[str, Unowned] = Field(default_factory=dict)
     letters: tuple[Letter, ...] = ()
     orders: Orders | None = None
     """The last decision's, without its launches."""

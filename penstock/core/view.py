@@ -3,11 +3,13 @@
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from penstock.core.health import health_of
 from penstock.core.state import AutoscalerState
 from penstock.model.building import DemandBuilder, joined, without
 from penstock.model.demand import Demand
 from penstock.model.runs import HostRef
 from penstock.model.shape import GangPlacement
+from penstock.model.slices import IN_FLIGHT, Slice, SliceState
 from penstock.model.snapshot import Snapshot
 
 
@@ -28,13 +30,25 @@ def view_of(state: AutoscalerState) -> View:
         config=state.config,
         now=state.now,
         workload=demand.workload,
-        slices=state.slices,
+        slices=_as_capacity(state),
         usage=state.usage,
-        health=state.health,
+        health=health_of(state, state.config, state.now),
         standing=tuple(state.standing[owner] for owner in sorted(state.standing)),
         launched=state.launched,
     )
     return View(snapshot, demand)
+
+
+def _as_capacity(state: AutoscalerState) -> tuple[Slice, ...]:
+    """Slices that were ordered to drain are no capacity, whether or not they have said so yet."""
+    if not state.drains:
+        return state.slices
+    serving = (*IN_FLIGHT, SliceState.READY)
+    leaving = {"state": SliceState.DRAINING}
+    return tuple(
+        piece.model_copy(update=leaving) if piece.id in state.drains and piece.state in serving else piece
+        for piece in state.slices
+    )
 
 
 def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:

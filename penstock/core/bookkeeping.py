@@ -1,0 +1,318 @@
+"""How the ledger follows its slices: orders, reports, audits, drains, recovery."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from penstock.contract.answers import Trouble
+from penstock.contract.lives import (
+    CancelDrainLetter,
+    DeleteLetter,
+    DrainLetter,
+    DrainTerms,
+    EmptyLetter,
+    Letter,
+    SliceReport,
+    Unowned,
+)
+from penstock.core.events import (
+    Closed,
+    Decided,
+    DrainCancelled,
+    DrainOrdered,
+    DrainsConfirmed,
+    LettersSent,
+    LocationReported,
+    RecoveryBegan,
+    RollCalled,
+    SlicesReported,
+    SlicesStarted,
+)
+from penstock.core.health import after_deletion, after_failure, after_ready
+from penstock.core.specs import places_of
+from penstock.core.state import AutoscalerState, Block, Recovery
+from penstock.model.failures import Phase
+from penstock.model.slices import ENDED, IN_FLIGHT, Launched, Slice, SliceState, SliceUsage
+
+Changes = dict[str, Any]
+KEPT_TROUBLES = 20
+"""Failures shown in the status: enough to see a pattern, few enough to read."""
+CLOSING = "the cluster is deleted"
+"""Why slices drain when a cluster is given up."""
+
+_STATE_OF_PHASE = {
+    Phase.QUEUED: SliceState.REQUESTING,
+    Phase.CREATING: SliceState.REQUESTING,
+    Phase.BOOTING: SliceState.BOOTING,
+    Phase.RUNNING: SliceState.INITIALIZING,
+    Phase.PREEMPTED: SliceState.DELETING,
+    Phase.FAILED: SliceState.DELETING,
+}
+"""Where the life of a slice goes on that was found in the cloud; what is being deleted needs nobody."""
+
+
+def decided(state: AutoscalerState, event: Decided) -> Changes:
+    """Launches enter the ledger, unless what they were decided on no longer holds."""
+    orders = event.orders
+    kept: Changes = {"orders": orders.model_copy(update={"launches": ()}), "evaluations": state.evaluations + 1}
+    stale = orders.config_revision != state.config_revision
+    if stale or orders.recover or state.paused is not None or state.closing or state.recovery is not None:
+        return kept
+    known = {piece.id for piece in state.slices}
+    fresh = [launch for launch in orders.launches if launch.slice_id not in known]
+    slices = tuple(Slice(id=launch.slice_id, group=launch.group, state=SliceState.REQUESTING, since=event.at) for launch in fresh)
+    return kept | {
+        "slices": (*state.slices, *slices),
+        "launched": (*state.launched, *launched(slices, event.at)),
+        "starting": (*state.starting, *(launch.slice_id for launch in fresh)),
+        "launch_causes": {**state.launch_causes, **{launch.slice_id: launch.cause for launch in fresh}},
+    }
+
+
+def launched(slices: Sequence[Slice], at: datetime) -> list[Launched]:
+    """Slices as launch limits count them: per group."""
+    counts: dict[str, int] = {}
+    for piece in slices:
+        counts[piece.group] = counts.get(piece.group, 0) + 1
+    return [Launched(group, count, at) for group, count in counts.items()]
+
+
+def slices_started(state: AutoscalerState, event: SlicesStarted) -> Changes:
+    """Their workflows run: from now on they speak for themselves."""
+    ids = set(event.slice_ids)
+    return {
+        "starting": tuple(slice_id for slice_id in state.starting if slice_id not in ids),
+        "adopted": {slice_id: found for slice_id, found in state.adopted.items() if slice_id not in ids},
+        "launch_causes": {slice_id: cause for slice_id, cause in state.launch_causes.items() if slice_id not in ids},
+    }
+
+
+def slices_reported(state: AutoscalerState, event: SlicesReported) -> Changes:
+    """Newer reports replace what was known; ended slices leave; a failure counts once."""
+    books = _Books(state, event.at)
+    for report in event.reports:
+        books.take(report)
+    return books.changes()
+
+
+class _Books:
+    """The ledger while several reports are taken into it."""
+
+    def __init__(self, state: AutoscalerState, at: datetime) -> None:
+        self._state, self._at = state, at
+        self._ledger = {piece.id: piece for piece in state.slices}
+        self._blocks: tuple[Block, ...] = state.blocks
+        self._troubles: list[Trouble] = []
+        self._undrained: set[str] = set()
+        self._gone: set[str] = set()
+        self._matters = False
+
+    def take(self, report: SliceReport) -> None:
+        """One report, unless something newer is known."""
+        before = self._ledger.get(report.slice_id)
+        if before is None and report.state in ENDED:
+            return
+        if before is not None and before.sequence >= report.sequence:
+            return
+        self._judge(before, report)
+        if report.state in ENDED:
+            del self._ledger[report.slice_id]
+            self._gone.add(report.slice_id)
+        else:
+            self._ledger[report.slice_id] = _moved(before, report)
+            if report.state is SliceState.READY and before is not None and before.state is SliceState.DRAINING:
+                self._undrained.add(report.slice_id)
+        self._matters = self._matters or _matters(before, report)
+
+    def _judge(self, before: Slice | None, report: SliceReport) -> None:
+        """What the report says of its group's health."""
+        group = self._state.config.group(report.group) if self._state.config else None
+        if group is None:
+            return
+        if report.state is SliceState.READY:
+            self._blocks = after_ready(self._blocks, group)
+        elif report.state in ENDED:
+            self._blocks = after_deletion(self._blocks, group)
+        if report.failure is None or before is None or before.state is SliceState.DELETING:
+            return
+        age: timedelta = self._at - report.ordered_at
+        self._blocks = after_failure(self._blocks, report.failure, group, at=self._at, age=age)
+        self._troubles.append(Trouble(at=self._at, group=group.name, slice_id=report.slice_id, failure=report.failure))
+
+    def changes(self) -> Changes:
+        """What differs from the state the reports came to."""
+        state = self._state
+        drained = self._gone | self._undrained
+        return {
+            "matters": self._matters,
+            "slices": tuple(self._ledger.values()),
+            "usage": without(state.usage, self._gone),
+            "drains": without(state.drains, drained),
+            "letters": tuple(letter for letter in state.letters if letter.slice_id not in self._gone),
+            "blocks": self._blocks,
+            "troubles": (*state.troubles, *self._troubles)[-KEPT_TROUBLES:],
+        }
+
+
+def _moved(before: Slice | None, report: SliceReport) -> Slice:
+    told = {"state": report.state, "since": report.since, "queued": report.queued, "sequence": report.sequence}
+    if before is not None:
+        return before.model_copy(update=told)
+    return Slice(id=report.slice_id, group=report.group, **told)
+
+
+def _matters(before: Slice | None, report: SliceReport) -> bool:
+    """Whether a decision could differ: boot steps alone change nothing."""
+    if before is None or report.failure is not None or before.queued != report.queued:
+        return True
+    return not (before.state in IN_FLIGHT and report.state in IN_FLIGHT)
+
+
+def without(table: Mapping[str, Any], ids: set[str]) -> Mapping[str, Any]:
+    """The table without some slices; the same one if it has none of them."""
+    return table if ids.isdisjoint(table) else {key: value for key, value in table.items() if key not in ids}
+
+
+def location_reported(state: AutoscalerState, event: LocationReported) -> Changes:
+    """What nobody looks after is adopted or doomed; what is nowhere leaves the ledger."""
+    report = event.report
+    changes = _recovered(state, f"{report.account}/{report.location}") if _is_awaited(state, event) else {}
+    ledger = {piece.id: piece for piece in state.slices}
+    missing = {slice_id for slice_id in report.missing if slice_id in ledger and slice_id not in state.starting}
+    found = {one.slice_id: one for one in report.unowned if one.slice_id not in state.starting and _wanted(state, one, event.at)}
+    if not missing and not found:
+        return changes | {"matters": "recovery" in changes and changes["recovery"] is None}
+    for slice_id in missing:
+        del ledger[slice_id]
+    for slice_id, one in found.items():
+        if slice_id not in ledger:
+            ledger[slice_id] = _adopted(state, one, event.at)
+    return changes | {
+        "matters": True,
+        "slices": tuple(ledger.values()),
+        "usage": without(state.usage, missing),
+        "drains": without(state.drains, missing),
+        "letters": tuple(letter for letter in state.letters if letter.slice_id not in missing),
+        "starting": (*state.starting, *found),
+        "adopted": {**state.adopted, **found},
+    }
+
+
+def _is_awaited(state: AutoscalerState, event: LocationReported) -> bool:
+    return state.recovery is not None and event.report.complete and event.report.asked == state.recovery.id
+
+
+def _recovered(state: AutoscalerState, place: str) -> Changes:
+    assert state.recovery is not None
+    left = tuple(other for other in state.recovery.waiting if other != place)
+    return {"recovery": _or_over(state.recovery.model_copy(update={"waiting": left}))}
+
+
+def _or_over(recovery: Recovery) -> Recovery | None:
+    return None if recovery.roll_called and not recovery.waiting else recovery
+
+
+def _wanted(state: AutoscalerState, one: Unowned, at: datetime) -> bool:
+    """Whether something is to be done about a resource without an owner now."""
+    if one.phase not in _STATE_OF_PHASE:
+        return False
+    config = state.config
+    if config is None:
+        return False
+    if config.group(one.group) is not None and not state.closing:
+        return True
+    grace = timedelta(seconds=config.inventory.orphan_grace_seconds)
+    return any(piece.id == one.slice_id for piece in state.slices) or one.created_at is None or one.created_at + grace <= at
+
+
+def _adopted(state: AutoscalerState, one: Unowned, at: datetime) -> Slice:
+    assert state.config is not None
+    unwanted = state.config.group(one.group) is None or state.closing
+    where = SliceState.DELETING if unwanted else _STATE_OF_PHASE[one.phase]
+    return Slice(id=one.slice_id, group=one.group, state=where, since=at, queued=one.phase is Phase.QUEUED)
+
+
+def recovery_began(state: AutoscalerState, event: RecoveryBegan) -> Changes:
+    """Nothing is ordered until everyone has been heard."""
+    waiting = tuple(place.key for place in places_of(state.config)) if state.config else ()
+    recovery = Recovery(id=event.id, reason=event.reason, since=event.at, waiting=waiting)
+    return {"recovery": recovery, "recovered_in": event.run_id or state.recovered_in}
+
+
+def roll_called(state: AutoscalerState, event: RollCalled) -> Changes:
+    """Every running slice has been asked."""
+    if state.recovery is None or state.recovery.id != event.id:
+        return {"matters": False}
+    return {"recovery": _or_over(state.recovery.model_copy(update={"roll_called": True}))}
+
+
+def letters_sent(state: AutoscalerState, event: LettersSent) -> Changes:
+    """The oldest letters are delivered."""
+    return {"letters": state.letters[event.count :]}
+
+
+def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
+    """The slice is no capacity from now on; it is told."""
+    if all(piece.id != event.slice_id for piece in state.slices):
+        return {"matters": False}
+    return {
+        "drains": {**state.drains, event.slice_id: event.terms},
+        "letters": (*state.letters, DrainLetter(slice_id=event.slice_id, terms=event.terms), *_emptied(state, [event.slice_id])),
+    }
+
+
+def _emptied(state: AutoscalerState, slice_ids: Sequence[str]) -> list[Letter]:
+    """Letters to those of the slices whose hosts all report idle."""
+    return [EmptyLetter(slice_id=slice_id) for slice_id in slice_ids if _is_idle(state.usage.get(slice_id))]
+
+
+def _is_idle(usage: SliceUsage | None) -> bool:
+    return usage is not None and all(host.idle for host in usage)
+
+
+def drain_cancelled(state: AutoscalerState, event: DrainCancelled) -> Changes:
+    """The slice is told to serve again; it is capacity once it says so."""
+    return {
+        "drains": without(state.drains, {event.slice_id}),
+        "letters": (*state.letters, CancelDrainLetter(slice_id=event.slice_id)),
+    }
+
+
+def drains_confirmed(state: AutoscalerState, event: DrainsConfirmed) -> Changes:
+    """Draining slices that are empty are told so."""
+    draining = leaving_by_drain(state)
+    told = tuple(EmptyLetter(slice_id=slice_id) for slice_id in event.slice_ids if slice_id in draining)
+    return {"letters": (*state.letters, *told)}
+
+
+def leaving_by_drain(state: AutoscalerState) -> set[str]:
+    """Slices that drain, or have been ordered to."""
+    return {*state.drains, *(piece.id for piece in state.slices if piece.state is SliceState.DRAINING)}
+
+
+def closed(state: AutoscalerState, event: Closed) -> Changes:
+    """Everything goes: emptied first, or at once if forced."""
+    terms = DrainTerms(cause=CLOSING, force=True)
+    letters: list[Letter] = []
+    for piece in state.slices:
+        if event.force:
+            letters.append(DeleteLetter(slice_id=piece.id, cause=CLOSING))
+        else:
+            letters += [DrainLetter(slice_id=piece.id, terms=terms), *_emptied(state, [piece.id])]
+    drains = {piece.id: terms for piece in state.slices}
+    return {"closing": True, "paused": None, "drains": drains, "letters": (*state.letters, *letters)}
+
+
+BOOKKEEPING: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
+    Decided: decided,
+    SlicesStarted: slices_started,
+    SlicesReported: slices_reported,
+    LocationReported: location_reported,
+    RecoveryBegan: recovery_began,
+    RollCalled: roll_called,
+    LettersSent: letters_sent,
+    DrainOrdered: drain_ordered,
+    DrainCancelled: drain_cancelled,
+    DrainsConfirmed: drains_confirmed,
+    Closed: closed,
+}

@@ -1,0 +1,153 @@
+"""What failures do to the groups they concern: who is blocked, for how long, and what ends it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from penstock.core.state import AutoscalerState, Block
+from penstock.model.cluster import ClusterConfig, ScaleGroup
+from penstock.model.failures import Failure, FailureKind, Scope
+from penstock.model.slices import Availability, Health
+
+FIRST_BACKOFF = timedelta(minutes=1)
+LONGEST_BACKOFF = timedelta(minutes=30)
+"""Stockouts last minutes to hours: ask again soon at first, rarely later."""
+FIRST_QUOTA_BLOCK = timedelta(minutes=5)
+LONGEST_QUOTA_BLOCK = timedelta(minutes=15)
+"""Quotas are freed by our own deletions, which end the block at once, or by people."""
+LEAST_RATE_PAUSE = timedelta(seconds=1)
+PERMISSION_BLOCK = timedelta(days=1)
+"""Permissions are mended by people, who clear the block; if nobody does, one try a day tells."""
+YOUNG = timedelta(minutes=15)
+"""A slice that dies before this age was hardly worth its order."""
+MEMORY = timedelta(hours=1)
+"""How long after a block's end the next failure still counts as in a row."""
+
+_NEVER_CAME = (FailureKind.STOCKOUT, FailureKind.REQUESTING_TIMEOUT, FailureKind.CONFLICT)
+_DIED = (FailureKind.PREEMPTED, FailureKind.HOST_LOST, FailureKind.GONE)
+
+
+def after_failure(
+    blocks: Sequence[Block], failure: Failure, group: ScaleGroup, *, at: datetime, age: timedelta
+) -> tuple[Block, ...]:
+    """The blocks once a slice of the group failed at that age."""
+    kept = tuple(block for block in blocks if not _is_forgotten(block, at))
+    if failure.kind in _DIED and age >= YOUNG:
+        return kept
+    scope, subject = _covers(failure, group)
+    key = (scope, subject, group.provider.account)
+    before = next((block for block in kept if _key(block) == key), None)
+    if before is not None and _is_active(before, at) and before.kind is failure.kind:
+        return kept if failure.kind is not FailureKind.RATE_LIMIT else _with(kept, _block(failure, key, 1, at))
+    failures = 1 if before is None else before.failures + 1
+    return _with(kept, _block(failure, key, failures, at))
+
+
+def after_ready(blocks: Sequence[Block], group: ScaleGroup) -> tuple[Block, ...]:
+    """A slice of the group came: stockouts are over. Slices that die young are not."""
+    return tuple(b for b in blocks if not (b.scope == "group" and b.subject == group.name and b.kind in _NEVER_CAME))
+
+
+def after_deletion(blocks: Sequence[Block], group: ScaleGroup) -> tuple[Block, ...]:
+    """A slice of the group is gone: there is quota again."""
+    return tuple(b for b in blocks if b.kind is not FailureKind.QUOTA or not covers(b, group))
+
+
+def after_config(blocks: Sequence[Block], changed: Sequence[ScaleGroup]) -> tuple[Block, ...]:
+    """What was invalid no longer stands once the group's configuration changed."""
+    names = {group.name for group in changed}
+    return tuple(b for b in blocks if not (b.kind is FailureKind.INVALID and b.scope == "group" and b.subject in names))
+
+
+def cleared(blocks: Sequence[Block], group: ScaleGroup | None) -> tuple[Block, ...]:
+    """Without what blocks the group; without everything if no group is given."""
+    return tuple(block for block in blocks if group is not None and not covers(block, group))
+
+
+def covers(block: Block, group: ScaleGroup) -> bool:
+    """Whether a block concerns a group."""
+    if block.scope == "group":
+        return block.subject == group.name
+    if block.account != group.provider.account:
+        return False
+    return block.scope == "project" or block.subject == (group.zone if block.scope == "zone" else group.region)
+
+
+def health_of(state: AutoscalerState, config: ClusterConfig, now: datetime) -> dict[str, Health]:
+    """Every group's health: what was set for it, or the longest of what blocks it."""
+    found: dict[str, Health] = dict(state.health)
+    active = [block for block in state.blocks if _is_active(block, now)]
+    for group in config.groups if active else ():
+        own = [block.health for block in active if covers(block, group)]
+        if own:
+            found[group.name] = max([*own, found.get(group.name, own[0])], key=_end)
+    return found
+
+
+def blocked_names(health: Mapping[str, Health]) -> tuple[str, ...]:
+    """Groups that cannot be asked."""
+    return tuple(sorted(name for name, one in health.items() if one.availability is not Availability.AVAILABLE))
+
+
+def _covers(failure: Failure, group: ScaleGroup) -> tuple[Literal["group", "zone", "region", "project"], str]:
+    """What a failure speaks of: a quota or permission names it, a rate limit is the account's, all else the group's."""
+    if failure.kind is FailureKind.RATE_LIMIT or failure.scope is Scope.PROJECT:
+        return "project", group.provider.account
+    if failure.kind in (FailureKind.QUOTA, FailureKind.PERMISSION) and failure.scope is not None and failure.subject:
+        return ("zone" if failure.scope is Scope.ZONE else "region"), failure.subject
+    return "group", group.name
+
+
+def _block(
+    failure: Failure, key: tuple[Literal["group", "zone", "region", "project"], str, str], failures: int, at: datetime
+) -> Block:
+    scope, subject, account = key
+    availability, until = _sentence(failure, failures, at)
+    health = Health(availability=availability, until=until, reason=failure.message or failure.kind.replace("_", " "))
+    return Block(scope=scope, subject=subject, account=account, health=health, kind=failure.kind, failures=failures, at=at)
+
+
+def _sentence(failure: Failure, failures: int, at: datetime) -> tuple[Availability, datetime | None]:
+    """How a failure blocks, and until when."""
+    match failure.kind:
+        case FailureKind.QUOTA:
+            return Availability.QUOTA_EXCEEDED, at + _grown(FIRST_QUOTA_BLOCK, LONGEST_QUOTA_BLOCK, failures)
+        case FailureKind.RATE_LIMIT:
+            pause = timedelta(seconds=failure.retry_after_seconds)
+            return Availability.RATE_LIMITED, at + max(LEAST_RATE_PAUSE, pause)
+        case FailureKind.INVALID:
+            return Availability.DISABLED, None
+        case FailureKind.PERMISSION:
+            return Availability.DISABLED, at + PERMISSION_BLOCK
+        case FailureKind.PREEMPTED | FailureKind.HOST_LOST | FailureKind.GONE:
+            # One early death is bad luck and is replaced at once; the second in a row says something about the group.
+            return Availability.BACKOFF, at + (
+                _grown(FIRST_BACKOFF, LONGEST_BACKOFF, failures - 1) if failures > 1 else timedelta()
+            )
+        case _:
+            return Availability.BACKOFF, at + _grown(FIRST_BACKOFF, LONGEST_BACKOFF, failures)
+
+
+def _grown(first: timedelta, longest: timedelta, failures: int) -> timedelta:
+    """Twice as long with each failure in a row, up to the longest."""
+    return min(longest, first * 2 ** min(failures - 1, 30))
+
+
+def _key(block: Block) -> tuple[str, str, str]:
+    return (block.scope, block.subject, block.account)
+
+
+def _with(blocks: Sequence[Block], block: Block) -> tuple[Block, ...]:
+    return (*(other for other in blocks if _key(other) != _key(block)), block)
+
+
+def _is_active(block: Block, now: datetime) -> bool:
+    return block.health.until is None or block.health.until > now
+
+
+def _is_forgotten(block: Block, now: datetime) -> bool:
+    return block.health.until is not None and block.health.until + MEMORY <= now
+
+
+def _end(health: Health) -> float:
+    return float("inf") if health.until is None else health.until.timestamp()

@@ -1,0 +1,96 @@
+"""What a slice workflow needs to begin, and where the cluster's slices can be."""
+
+from datetime import datetime
+
+from penstock.contract.lives import Place as Place
+from penstock.contract.lives import SliceLife, SliceSpec
+from penstock.core.state import AutoscalerState
+from penstock.model.cluster import ClusterConfig, Provider
+from penstock.model.slices import SliceState
+
+ADOPTED = "adopted"
+"""Why a slice is in the ledger that was found and not ordered."""
+
+
+def spec_of(config: ClusterConfig, group_name: str, slice_id: str, cause: str) -> SliceSpec:
+    """A slice of a configured group, as ordered now."""
+    group = config.group(group_name)
+    assert group is not None, f"slices are ordered of configured groups only, and {group_name} is not"
+    return SliceSpec(
+        cluster=config.cluster,
+        group=group.name,
+        slice_id=slice_id,
+        provider=group.provider.kind,
+        settings=group.provider.settings,
+        location=group.location,
+        hosts=group.hosts_per_slice,
+        variant=group.device.variant,
+        preemptible=group.preemptible,
+        queued=group.queued,
+        timeouts=group.timeouts,
+        cause=cause,
+    )
+
+
+def life_of(state: AutoscalerState, slice_id: str, at: datetime) -> SliceLife | None:
+    """The life that a slice to be started begins with; None for one that is not in the ledger, or that nobody can describe."""
+    piece = next((piece for piece in state.slices if piece.id == slice_id), None)
+    spec = None if piece is None else _spec(state, piece.group, slice_id)
+    if piece is None or spec is None:
+        return None
+    found = state.adopted.get(slice_id)
+    return SliceLife(
+        spec=spec,
+        state=piece.state if piece.state is not SliceState.FAILED else SliceState.DELETING,
+        since=piece.since or at,
+        ordered_at=(found.created_at if found else None) or piece.since or at,
+        created=found is not None,
+        queued=piece.queued,
+        drain=state.drains.get(slice_id),
+        cause=NOBODYS if found is not None and piece.state is SliceState.DELETING else "",
+        sequence=piece.sequence,
+        reported=piece.sequence,
+    )
+
+
+NOBODYS = "found without an owner, of a group that is not configured"
+"""Why a resource is deleted that carries our labels and that nobody wants."""
+
+
+def _spec(state: AutoscalerState, group: str, slice_id: str) -> SliceSpec | None:
+    """From the configuration; for a group that is not there any more, from what was found in the cloud."""
+    config, found = state.config, state.adopted.get(slice_id)
+    assert config is not None
+    cause = ADOPTED if found else state.launch_causes.get(slice_id, "")
+    if config.group(group) is not None:
+        return spec_of(config, group, slice_id, cause)
+    if found is None:
+        return None
+    here = [place for place in places_of(config) if (place.provider, place.location) == (found.provider, found.location)]
+    return SliceSpec(
+        cluster=config.cluster,
+        group=group,
+        slice_id=slice_id,
+        provider=found.provider,
+        settings=found.settings or (here[0].settings if here else {}),
+        location=found.location,
+        hosts=found.hosts,
+        cause=cause,
+    )
+
+
+def places_of(config: ClusterConfig) -> tuple[Place, ...]:
+    """Every location in which the cluster may have slices, once."""
+    found: dict[str, Place] = {}
+    for group in config.groups:
+        provider: Provider = group.provider
+        place = Place(
+            cluster=config.cluster,
+            provider=provider.kind,
+            account=provider.account,
+            settings=provider.settings,
+            location=group.location,
+            rules=config.inventory,
+        )
+        found.setdefault(place.key, place)
+    return tuple(found[key] for key in sorted(found))

@@ -1,0 +1,107 @@
+"""A state as people ask for it: counts by group, sources of demand, troubles, and pages of slices."""
+
+from math import ceil
+
+from penstock.contract.answers import (
+    ClusterStatus,
+    DrainStatus,
+    GroupStatus,
+    RecoveryStatus,
+    SlicePage,
+    SourceStatus,
+)
+from penstock.contract.messages import SlicesRequest
+from penstock.core.health import health_of
+from penstock.core.state import AutoscalerState, Recovery
+from penstock.model.slices import Health, Slice, SliceState
+
+ROLL = "slice workflows"
+"""What a recovery waits for before the roll is called."""
+
+
+def status_of(state: AutoscalerState, since: int | None = None) -> ClusterStatus:
+    """How the cluster is; one line if nothing changed `since` that version."""
+    name = state.config.cluster if state.config else ""
+    if since is not None and since == state.version:
+        return ClusterStatus(cluster=name, version=state.version, changed=False)
+    orders = state.orders
+    return ClusterStatus(
+        cluster=name,
+        version=state.version,
+        now=state.now,
+        config_revision=state.config_revision,
+        slices=len(state.slices),
+        groups=_groups(state),
+        demand={source: _source(state, source) for source in sorted(state.demand)},
+        resync_needed=state.resync_needed,
+        evaluations=state.evaluations,
+        evaluated_at=orders.at if orders else None,
+        decided_in_seconds=orders.seconds if orders else 0.0,
+        next_change_at=orders.next_change_at if orders else None,
+        placed=orders.placed if orders else {},
+        unmet=orders.unmet if orders else {},
+        deferred=orders.deferred if orders else 0,
+        drains=tuple(DrainStatus(slice_id=s, cause=terms.cause, force=terms.force) for s, terms in sorted(state.drains.items())),
+        standing=tuple(sorted(state.standing)),
+        paused=state.paused,
+        closing=state.closing,
+        recovery=_recovery(state.recovery) if state.recovery else None,
+        troubles=state.troubles,
+        rejected=state.rejected,
+        rejected_in_all=state.rejected_in_all,
+    )
+
+
+def page_of(state: AutoscalerState, request: SlicesRequest) -> SlicePage:
+    """The slices asked for, one page of them."""
+    wanted = request.state.upper() if request.state else None
+    found = [piece for piece in state.slices if request.group in (None, piece.group) and wanted in (None, piece.state)]
+    first = (request.page - 1) * request.page_size
+    return SlicePage(
+        total=len(found),
+        page=request.page,
+        pages=max(1, ceil(len(found) / request.page_size)),
+        slices=tuple(found[first : first + request.page_size]),
+    )
+
+
+def _groups(state: AutoscalerState) -> tuple[GroupStatus, ...]:
+    """Configured groups in their order, then groups that are gone and still have slices."""
+    held: dict[str, list[Slice]] = {}
+    for piece in state.slices:
+        held.setdefault(piece.group, []).append(piece)
+    if state.config is None:
+        return ()
+    health = health_of(state, state.config, state.now)
+    found = []
+    for group in state.config.groups:
+        own = health.get(group.name, Health())
+        ended = own.until is not None and own.until <= state.now
+        own = Health() if ended else own
+        told = {"availability": own.availability, "until": own.until, "reason": own.reason}
+        found.append(_group(group.name, held.pop(group.name, []), max_slices=group.max_slices, **told))
+    found += [_group(name, slices, configured=False) for name, slices in sorted(held.items())]
+    return tuple(found)
+
+
+def _group(name: str, slices: list[Slice], **told: object) -> GroupStatus:
+    counts: dict[SliceState, int] = {}
+    for piece in slices:
+        counts[piece.state] = counts.get(piece.state, 0) + 1
+    ordered = {state: counts[state] for state in SliceState if state in counts}
+    return GroupStatus.model_validate({"name": name, "slices": ordered, "queued": sum(piece.queued for piece in slices), **told})
+
+
+def _source(state: AutoscalerState, name: str) -> SourceStatus:
+    source = state.demand[name]
+    return SourceStatus(
+        epoch=source.epoch,
+        revision=source.revision,
+        tasks=len(source.demand.task_ids),
+        resync_needed=source.resync_needed,
+    )
+
+
+def _recovery(recovery: Recovery) -> RecoveryStatus:
+    unheard = () if recovery.roll_called else (ROLL,)
+    return RecoveryStatus(reason=recovery.reason, since=recovery.since, waiting_for=(*unheard, *recovery.waiting))
