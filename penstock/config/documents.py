@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from penstock.config.problems import BadInput, Problem, line_of, path_text
+from penstock.config.problems import BadInput, Problem, line_of
+from penstock.contract.problems import path_text
 from penstock.model.cluster import Where
 
 

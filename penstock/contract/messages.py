@@ -28,7 +28,7 @@ class DemandMessage(Value):
     base: Count | None = None
     part: Positive = 1
     parts: Positive = 1
-    tasks: tuple[dict[str, Any], ...] | None = None
+    tasks: tuple[Any, ...] | None = None
     demand: Demand | None = None
     removed: tuple[TaskId, ...] = ()
     config_revision: Count | None = None

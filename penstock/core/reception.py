@@ -1,0 +1,161 @@
+"""Reception: raw JSON from controllers, slices and inventories becomes events. What cannot be used becomes an event too."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from penstock.contract import names
+from penstock.contract.lives import LocationReport, SliceReports
+from penstock.contract.messages import ConfirmDrainMessage, DemandMessage, ReportMessage, UsageMessage
+from penstock.contract.problems import BadMessage, path_text, read
+from penstock.contract.tasks import demand_of
+from penstock.core.events import (
+    AnyEvent,
+    DemandDelta,
+    DemandSnapshot,
+    DrainsConfirmed,
+    LocationReported,
+    MessageRejected,
+    SlicesReported,
+    UsageReported,
+)
+from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.model.cluster import ScaleGroup
+from penstock.model.demand import Demand
+from penstock.model.slices import SliceUsage
+
+Received = tuple[AnyEvent, ...]
+
+NO_QUEUE_LENGTHS = "groups driven by queue lengths are not supported yet; send the waiting tasks as demand"
+_TOLD = 3
+"""Slices of one message whose usage is told to be wrong one by one."""
+
+
+def receive(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> Received:
+    """What a signal means for the state. Never raises: a workflow whose handler does stands still for good."""
+    read_signal = _SIGNALS.get(name)
+    if read_signal is None:
+        close = get_close_matches(name, list(_SIGNALS), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"signals: {', '.join(_SIGNALS)}"
+        return (MessageRejected(at=at, message=name, problem=f"there is no such signal; {hint}"),)
+    try:
+        return read_signal(state, raw, at)
+    except BadMessage as bad:
+        return (MessageRejected(at=at, message=name, problem=str(bad)),)
+    except Exception as error:  # whatever a message can be made to do, it must not stop the cluster
+        return (MessageRejected(at=at, message=name, problem=f"cannot be used: {type(error).__name__}: {error}"),)
+
+
+def demand_event(state: AutoscalerState, message: DemandMessage, at: datetime) -> DemandSnapshot | DemandDelta:
+    """The message as an event; a snapshot without a revision is newer than all that was heard of its source."""
+    demand = demand_of(message.tasks) if message.tasks is not None else message.demand or Demand()
+    if message.base is not None:
+        assert message.epoch is not None
+        assert message.revision is not None
+        return DemandDelta(
+            at=at,
+            source=message.source,
+            epoch=message.epoch,
+            base=message.base,
+            revision=message.revision,
+            removed=message.removed,
+            added=demand,
+        )
+    epoch, revision = message.epoch, message.revision
+    if epoch is None or revision is None:
+        source = state.demand.get(message.source, SourceDemand())
+        heard = max(source.stamp, source.heard)
+        epoch, revision = max(heard[0], 0), heard[1] + 1
+    return DemandSnapshot(
+        at=at, source=message.source, epoch=epoch, revision=revision, part=message.part, parts=message.parts, demand=demand
+    )
+
+
+def _report(state: AutoscalerState, raw: bytes, at: datetime) -> Received:
+    message = read(ReportMessage, raw)
+    events: Received = ()
+    if message.demand is not None:
+        events += (demand_event(state, message.demand, at),)
+    if message.usage is not None:
+        events += _usage_events(state, message.usage, at, names.REPORT)
+    if message.confirmed:
+        events += (DrainsConfirmed(at=at, slice_ids=message.confirmed),)
+    return events
+
+
+def _demand(state: AutoscalerState, raw: bytes, at: datetime) -> Received:
+    return (demand_event(state, read(DemandMessage, raw), at),)
+
+
+def _usage(state: AutoscalerState, raw: bytes, at: datetime) -> Received:
+    return _usage_events(state, read(UsageMessage, raw).usage, at, names.USAGE)
+
+
+def _confirm_drain(_state: AutoscalerState, raw: bytes, at: datetime) -> Received:
+    return (DrainsConfirmed(at=at, slice_ids=read(ConfirmDrainMessage, raw).slices),)
+
+
+def _pressure(_state: AutoscalerState, _raw: bytes, at: datetime) -> Received:
+    return (MessageRejected(at=at, message=names.PRESSURE, problem=NO_QUEUE_LENGTHS),)
+
+
+def _slices_reported(_state: AutoscalerState, raw: bytes, at: datetime) -> Received:
+    return (SlicesReported(at=at, reports=read(SliceReports, raw).reports),)
+
+
+def _location_reported(_state: AutoscalerState, raw: bytes, at: datetime) -> Received:
+    return (LocationReported(at=at, report=read(LocationReport, raw)),)
+
+
+_SIGNALS: dict[str, Callable[[AutoscalerState, bytes, datetime], Received]] = {
+    names.REPORT: _report,
+    names.DEMAND: _demand,
+    names.USAGE: _usage,
+    names.PRESSURE: _pressure,
+    names.CONFIRM_DRAIN: _confirm_drain,
+    names.SLICES_REPORTED: _slices_reported,
+    names.LOCATION_REPORTED: _location_reported,
+}
+
+_USAGE: TypeAdapter[SliceUsage] = TypeAdapter(SliceUsage)
+
+
+def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: datetime, message: str) -> Received:
+    """Usage of slices that could be read; the others keep what was said of them before, and the sender is told."""
+    groups = _groups_of(state)
+    usage: dict[str, SliceUsage] = {}
+    problems: list[str] = []
+    for slice_id, value in written.items():
+        try:
+            usage[slice_id] = _slice_usage(value, groups.get(slice_id))
+        except BadMessage as bad:
+            problems.append(f"usage.{slice_id}{bad}")
+    events: Received = (UsageReported(at=at, usage=usage),) if usage else ()
+    if problems:
+        more = f"; and {len(problems) - _TOLD} more slices" if len(problems) > _TOLD else ""
+        events += (MessageRejected(at=at, message=message, problem="; ".join(problems[:_TOLD]) + more),)
+    return events
+
+
+def _groups_of(state: AutoscalerState) -> dict[str, ScaleGroup]:
+    """The configured group of each slice in the ledger."""
+    groups = {group.name: group for group in state.config.groups} if state.config else {}
+    return {piece.id: groups[piece.group] for piece in state.slices if piece.group in groups}
+
+
+def _slice_usage(value: Any, group: ScaleGroup | None) -> SliceUsage:
+    try:
+        usage = _USAGE.validate_python([value] if isinstance(value, str | dict) else value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = path_text(first["loc"])
+        raise BadMessage(f"{where if where.startswith('[') else ''}: {first['msg']}") from None
+    if not usage:
+        raise BadMessage(": is empty; give one usage per host, or one word for the whole slice")
+    hosts = group.hosts_per_slice if group else len(usage)
+    if len(usage) != hosts and (len(usage) != 1 or usage[0].reserved is not None):
+        raise BadMessage(f": {len(usage)} given, but a slice of its group has {hosts} hosts; give one for each")
+    return usage
