@@ -126,8 +126,9 @@ class _Books:
 
     def _judge(self, before: Slice | None, report: SliceReport) -> None:
         """What the report says of its group's health."""
-        group = self._state.config.group(report.group) if self._state.config else None
-        if group is None:
+        config = self._state.config
+        group = config.group(report.group) if config else None
+        if config is None or group is None:
             return
         if report.state is SliceState.READY:
             self._blocks = after_ready(self._blocks, group)
@@ -136,7 +137,7 @@ class _Books:
         if report.failure is None or before is None or before.state is SliceState.DELETING:
             return
         age: timedelta = self._at - report.ordered_at
-        self._blocks = after_failure(self._blocks, report.failure, group, at=self._at, age=age)
+        self._blocks = after_failure(self._blocks, report.failure, group, at=self._at, age=age, backoff=config.backoff)
         self._troubles.append(Trouble(at=self._at, group=group.name, slice_id=report.slice_id, failure=report.failure))
 
     def changes(self) -> Changes:

@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
 
-from penstock.core.state import AutoscalerState, Block
-from penstock.model.cluster import ClusterConfig, ScaleGroup
+from penstock.core.state import AutoscalerState, Block, Reach
+from penstock.model.cluster import Backoff, ClusterConfig, ScaleGroup
 from penstock.model.failures import Failure, FailureKind, Scope
 from penstock.model.slices import Availability, Health
 
-FIRST_BACKOFF = timedelta(minutes=1)
-LONGEST_BACKOFF = timedelta(minutes=30)
-"""Stockouts last minutes to hours: ask again soon at first, rarely later."""
 FIRST_QUOTA_BLOCK = timedelta(minutes=5)
 LONGEST_QUOTA_BLOCK = timedelta(minutes=15)
 """Quotas are freed by our own deletions, which end the block at once, or by people."""
@@ -23,12 +19,13 @@ YOUNG = timedelta(minutes=15)
 MEMORY = timedelta(hours=1)
 """How long after a block's end the next failure still counts as in a row."""
 
+_ENOUGH_DOUBLINGS = 20
 _NEVER_CAME = (FailureKind.STOCKOUT, FailureKind.REQUESTING_TIMEOUT, FailureKind.CONFLICT)
 _DIED = (FailureKind.PREEMPTED, FailureKind.HOST_LOST, FailureKind.GONE)
 
 
 def after_failure(
-    blocks: Sequence[Block], failure: Failure, group: ScaleGroup, *, at: datetime, age: timedelta
+    blocks: Sequence[Block], failure: Failure, group: ScaleGroup, *, at: datetime, age: timedelta, backoff: Backoff
 ) -> tuple[Block, ...]:
     """The blocks once a slice of the group failed at that age."""
     kept = tuple(block for block in blocks if not _is_forgotten(block, at))
@@ -38,9 +35,11 @@ def after_failure(
     key = (scope, subject, group.provider.account)
     before = next((block for block in kept if _key(block) == key), None)
     if before is not None and _is_active(before, at) and before.kind is failure.kind:
-        return kept if failure.kind is not FailureKind.RATE_LIMIT else _with(kept, _block(failure, key, 1, at))
+        return (
+            kept if failure.kind is not FailureKind.RATE_LIMIT else _with(kept, _block(failure, key, 1, at=at, backoff=backoff))
+        )
     failures = 1 if before is None else before.failures + 1
-    return _with(kept, _block(failure, key, failures, at))
+    return _with(kept, _block(failure, key, failures, at=at, backoff=backoff))
 
 
 def after_ready(blocks: Sequence[Block], group: ScaleGroup) -> tuple[Block, ...]:
@@ -89,7 +88,7 @@ def blocked_names(health: Mapping[str, Health]) -> tuple[str, ...]:
     return tuple(sorted(name for name, one in health.items() if one.availability is not Availability.AVAILABLE))
 
 
-def _covers(failure: Failure, group: ScaleGroup) -> tuple[Literal["group", "zone", "region", "project"], str]:
+def _covers(failure: Failure, group: ScaleGroup) -> tuple[Reach, str]:
     """What a failure speaks of: a quota or permission names it, a rate limit is the account's, all else the group's."""
     if failure.kind is FailureKind.RATE_LIMIT or failure.scope is Scope.PROJECT:
         return "project", group.provider.account
@@ -98,39 +97,35 @@ def _covers(failure: Failure, group: ScaleGroup) -> tuple[Literal["group", "zone
     return "group", group.name
 
 
-def _block(
-    failure: Failure, key: tuple[Literal["group", "zone", "region", "project"], str, str], failures: int, at: datetime
-) -> Block:
+def _block(failure: Failure, key: tuple[Reach, str, str], failures: int, *, at: datetime, backoff: Backoff) -> Block:
     scope, subject, account = key
-    availability, until = _sentence(failure, failures, at)
+    availability, until = _verdict(failure, failures, at=at, backoff=backoff)
     health = Health(availability=availability, until=until, reason=failure.message or failure.kind.replace("_", " "))
     return Block(scope=scope, subject=subject, account=account, health=health, kind=failure.kind, failures=failures, at=at)
 
 
-def _sentence(failure: Failure, failures: int, at: datetime) -> tuple[Availability, datetime | None]:
+def _verdict(failure: Failure, failures: int, *, at: datetime, backoff: Backoff) -> tuple[Availability, datetime | None]:
     """How a failure blocks, and until when."""
+    first, longest = timedelta(seconds=backoff.first_seconds), timedelta(seconds=backoff.longest_seconds)
     match failure.kind:
         case FailureKind.QUOTA:
             return Availability.QUOTA_EXCEEDED, at + _grown(FIRST_QUOTA_BLOCK, LONGEST_QUOTA_BLOCK, failures)
         case FailureKind.RATE_LIMIT:
-            pause = timedelta(seconds=failure.retry_after_seconds)
-            return Availability.RATE_LIMITED, at + max(LEAST_RATE_PAUSE, pause)
+            return Availability.RATE_LIMITED, at + max(LEAST_RATE_PAUSE, timedelta(seconds=failure.retry_after_seconds))
         case FailureKind.INVALID:
             return Availability.DISABLED, None
         case FailureKind.PERMISSION:
             return Availability.DISABLED, at + PERMISSION_BLOCK
         case FailureKind.PREEMPTED | FailureKind.HOST_LOST | FailureKind.GONE:
             # One early death is bad luck and is replaced at once; the second in a row says something about the group.
-            return Availability.BACKOFF, at + (
-                _grown(FIRST_BACKOFF, LONGEST_BACKOFF, failures - 1) if failures > 1 else timedelta()
-            )
+            return Availability.BACKOFF, at + (_grown(first, longest, failures - 1) if failures > 1 else timedelta())
         case _:
-            return Availability.BACKOFF, at + _grown(FIRST_BACKOFF, LONGEST_BACKOFF, failures)
+            return Availability.BACKOFF, at + _grown(first, longest, failures)
 
 
 def _grown(first: timedelta, longest: timedelta, failures: int) -> timedelta:
     """Twice as long with each failure in a row, up to the longest."""
-    return min(longest, first * 2 ** min(failures - 1, 30))
+    return min(longest, first * (1 << min(failures - 1, _ENOUGH_DOUBLINGS)))
 
 
 def _key(block: Block) -> tuple[str, str, str]:

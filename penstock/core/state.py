@@ -53,6 +53,10 @@ class SourceDemand(Value):
         return (self.epoch, self.revision)
 
 
+Reach = Literal["group", "zone", "region", "project"]
+"""How far a block reaches."""
+
+
 class Block(Value):
     """Why a group, or everything a quota, permission or rate limit covers, cannot be asked, and until when.
 
@@ -60,7 +64,7 @@ class Block(Value):
     longer; it is kept for a while after its end, so that they can be counted.
     """
 
-    scope: Literal["group", "zone", "region", "project"]
+    scope: Reach
     subject: str
     account: str
     health: Health

@@ -44,11 +44,12 @@ def _as_capacity(state: AutoscalerState) -> tuple[Slice, ...]:
     if not state.drains:
         return state.slices
     serving = (*IN_FLIGHT, SliceState.READY)
-    leaving = {"state": SliceState.DRAINING}
-    return tuple(
-        piece.model_copy(update=leaving) if piece.id in state.drains and piece.state in serving else piece
-        for piece in state.slices
-    )
+
+    def seen(piece: Slice) -> Slice:
+        leaves = piece.id in state.drains and piece.state in serving
+        return piece.model_copy(update={"state": SliceState.DRAINING}) if leaves else piece
+
+    return tuple(map(seen, state.slices))
 
 
 def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:

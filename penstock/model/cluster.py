@@ -46,6 +46,10 @@ DEFAULT_LOST_MISSES = 3
 DEFAULT_LOST_SECONDS = 30.0
 """The least time over which those looks must be spread: networks hiccup for seconds."""
 
+DEFAULT_FIRST_BACKOFF_SECONDS = 60.0
+DEFAULT_LONGEST_BACKOFF_SECONDS = 1800.0
+"""Stockouts last minutes to hours: ask again soon at first, rarely later."""
+
 GREATEST_GROWTH = 1_000_000.0
 """Beyond any cluster: a growth limit above it limits nothing."""
 
@@ -118,6 +122,13 @@ class Timeouts(Value):
     boot_seconds: Seconds = Field(default=DEFAULT_BOOT_SECONDS, alias="boot")
     init_seconds: Seconds = Field(default=DEFAULT_INIT_SECONDS, alias="init")
     drain_seconds: Seconds = Field(default=DEFAULT_DRAIN_SECONDS, alias="drain")
+
+
+class Backoff(Value):
+    """How long a group is left alone after a stockout: twice as long with each in a row, up to the longest."""
+
+    first_seconds: Seconds = Field(default=DEFAULT_FIRST_BACKOFF_SECONDS, alias="first")
+    longest_seconds: Seconds = Field(default=DEFAULT_LONGEST_BACKOFF_SECONDS, alias="longest")
 
 
 class InventoryRules(Value):
@@ -250,6 +261,7 @@ class ClusterConfig(Value):
     ready_grace_seconds: Seconds = Field(default=DEFAULT_READY_GRACE_SECONDS, alias="ready_grace")
     evaluation: Evaluation = Evaluation()
     inventory: InventoryRules = InventoryRules()
+    backoff: Backoff = Backoff()
     pools: tuple[Pool, ...] = ()
     groups: tuple[ScaleGroup, ...]
 
