@@ -1,0 +1,192 @@
+"""Three accounts of a cluster compared: what the ledger says, which slice workflows run, and what the cloud has."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.contract.answers import Difference
+from penstock.model.failures import Phase
+from penstock.model.slices import IN_FLIGHT, Slice, SliceState
+from penstock.model.units import Moment
+
+NO_WORKFLOW = "no_workflow"
+NO_RESOURCE = "no_resource"
+NOT_IN_LEDGER = "not_in_ledger"
+NOWHERE = "nowhere"
+STATE = "state"
+DOUBLED = "doubled"
+LOST = "lost"
+NO_AUTOSCALER = "no_autoscaler"
+
+_NEEDS_RESOURCE = (SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY, SliceState.DRAINING)
+"""States in which the cloud must have the slice; before them it is asked for, after them given back."""
+_STANDING = (*IN_FLIGHT, SliceState.READY, SliceState.DRAINING)
+"""States of a slice that is not leaving."""
+
+
+class Resource(NamedTuple):
+    """One resource labelled ours; `place` names the location as `account/location`."""
+
+    slice_id: str
+    group: str
+    place: str
+    name: str
+    phase: Phase
+    created_at: Moment | None = None
+    hosts: int = 1
+
+
+class Account(NamedTuple):
+    """What a running slice workflow says of its slice, and where that is."""
+
+    group: str
+    state: SliceState
+    place: str
+
+
+class Findings(NamedTuple):
+    """What an audit of one place has to act on.
+
+    `unowned`: resources that no workflow looks after. `missing`: slices of the ledger that are nowhere. `unreported`: resources
+    here whose workflows run, and whose slices the ledger does not have.
+    """
+
+    unowned: tuple[Resource, ...] = ()
+    missing: tuple[str, ...] = ()
+    unreported: tuple[Resource, ...] = ()
+
+
+def findings(
+    resources: Iterable[Resource], *, ledger: Iterable[Slice], running: Collection[str], starting: Collection[str], complete: bool
+) -> Findings:
+    """What is nobody's here. `ledger` holds this place's slices, and any that a resource here belongs to.
+
+    `running` are slices whose workflows run, `starting` those whose workflows are about to. Unless the list was `complete`,
+    nothing is missing.
+    """
+    here = [resource for resource in resources if resource.phase is not Phase.GONE]
+    slices = {piece.id for piece in ledger}
+    present = {resource.slice_id for resource in here}
+    looked_after = {*running, *starting}
+    return Findings(
+        unowned=tuple(resource for resource in here if resource.slice_id not in looked_after),
+        missing=tuple(sorted(slices - present - looked_after)) if complete else (),
+        unreported=tuple(resource for resource in here if resource.slice_id in running and resource.slice_id not in slices),
+    )
+
+
+def differences(
+    ledger: Sequence[Slice],
+    *,
+    starting: Collection[str],
+    workflows: Mapping[str, Account],
+    resources: Sequence[Resource],
+    places: Mapping[str, str],
+    unlisted: Collection[str],
+) -> tuple[Difference, ...]:
+    """Everything the three accounts do not agree on, by slice.
+
+    `places` says where the slices of each configured group are. Slices of places that could not be listed are not missed, and
+    slices on their way or leaving are no difference by themselves.
+    """
+    slices = {piece.id: piece for piece in ledger}
+    present: dict[str, list[Resource]] = {}
+    for resource in resources:
+        if resource.phase is not Phase.GONE:
+            present.setdefault(resource.slice_id, []).append(resource)
+    found: list[Difference] = []
+    for slice_id in sorted({*slices, *workflows, *present}):
+        one = _Slice(slice_id, slices.get(slice_id), workflows.get(slice_id), tuple(present.get(slice_id, ())))
+        if slice_id not in starting:
+            found += one.differences(places, unlisted)
+    return tuple(found)
+
+
+def settled(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Differences that two looks agree on: what was in motion at one of them does not count."""
+    before = set(first)
+    return tuple(difference for difference in second if difference in before)
+
+
+class _Slice(NamedTuple):
+    """One slice in all three accounts."""
+
+    id: str
+    entry: Slice | None
+    workflow: Account | None
+    resources: tuple[Resource, ...]
+
+    def differences(self, places: Mapping[str, str], unlisted: Collection[str]) -> list[Difference]:
+        place = self._place(places)
+        found = [
+            self._unlike(place),
+            self._unkept(place, unlisted),
+            self._unheld(place, unlisted),
+            self._lost(place),
+            self._doubled(place),
+        ]
+        return [difference for difference in found if difference is not None]
+
+    def _place(self, places: Mapping[str, str]) -> str:
+        if self.resources:
+            return self.resources[0].place
+        if self.workflow is not None:
+            return self.workflow.place
+        return places.get(self.entry.group, "") if self.entry is not None else ""
+
+    def _group(self) -> str:
+        known = (self.entry, self.workflow, *self.resources)
+        return next(one.group for one in known if one is not None)
+
+    def _difference(self, kind: str, place: str, message: str) -> Difference:
+        return Difference(slice_id=self.id, group=self._group(), location=place, kind=kind, message=message)
+
+    def _unlike(self, place: str) -> Difference | None:
+        """Ledger and workflow against each other."""
+        if self.workflow is None:
+            return None
+        if self.entry is None:
+            told = f"a workflow looks after slice {self.id} ({self.workflow.state}), but it is not in the ledger"
+            return self._difference(NOT_IN_LEDGER, place, told)
+        if self.entry.state is not self.workflow.state:
+            told = f"the ledger has slice {self.id} as {self.entry.state}, its workflow as {self.workflow.state}"
+            return self._difference(STATE, place, told)
+        return None
+
+    def _unkept(self, place: str, unlisted: Collection[str]) -> Difference | None:
+        """Something exists, in the cloud or in the ledger, that no workflow looks after."""
+        if self.workflow is not None:
+            return None
+        if self.resources:
+            first = self.resources[0]
+            told = f"resource {first.name} ({first.phase}) in {place} is ours, but no workflow looks after slice {self.id}"
+            return self._difference(NO_WORKFLOW, place, told)
+        assert self.entry is not None
+        told = f"slice {self.id} is {self.entry.state} in the ledger, but no workflow looks after it"
+        if place in unlisted:
+            return self._difference(NO_WORKFLOW, place, told)
+        return self._difference(NOWHERE, place, f"{told} and the cloud does not have it")
+
+    def _unheld(self, place: str, unlisted: Collection[str]) -> Difference | None:
+        """Both ledger and workflow count on a resource that the cloud does not have."""
+        if self.entry is None or self.workflow is None or self.resources or place in unlisted:
+            return None
+        if self.entry.state not in _NEEDS_RESOURCE:
+            return None
+        told = f"slice {self.id} is {self.entry.state} in the ledger, but the cloud does not have it in {place}"
+        return self._difference(NO_RESOURCE, place, told)
+
+    def _lost(self, place: str) -> Difference | None:
+        """The cloud took it away or gave it up, and nobody has noticed."""
+        if self.entry is None or self.workflow is None or self.entry.state not in _STANDING or not self.resources:
+            return None
+        phases = {resource.phase for resource in self.resources}
+        if not phases <= {Phase.PREEMPTED, Phase.FAILED, Phase.DELETING}:
+            return None
+        told = f"slice {self.id} is {self.entry.state} in the ledger, but {self.resources[0].phase} in the cloud"
+        return self._difference(LOST, place, told)
+
+    def _doubled(self, place: str) -> Difference | None:
+        if len(self.resources) < 2:
+            return None
+        names = ", ".join(sorted(resource.name for resource in self.resources))
+        return self._difference(DOUBLED, place, f"slice {self.id} has {len(self.resources)} resources: {names}")

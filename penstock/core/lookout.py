@@ -1,0 +1,215 @@
+"""The watch of a location: what each slice was last told, and what it must be told after another look."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from math import ceil
+from typing import NamedTuple
+
+from penstock.contract.lives import Sighting
+from penstock.model.cluster import InventoryRules
+from penstock.model.failures import Failure, Phase
+from penstock.model.packed import pack, unpack
+from penstock.model.slices import IN_FLIGHT, Slice, SliceState
+
+SWEPT_PER_SECOND = 50
+"""Healthy slices whose hosts are asked again each second, at most: thousands of them cost a cloud little that way."""
+SWEPT_AT_LEAST = 16
+"""Healthy slices that may be asked at any look: as many as are asked at once."""
+
+_LEAST_ALIVE_FIRST = (
+    Phase.GONE,
+    Phase.DELETING,
+    Phase.FAILED,
+    Phase.PREEMPTED,
+    Phase.QUEUED,
+    Phase.CREATING,
+    Phase.BOOTING,
+    Phase.RUNNING,
+)
+"""Of two resources of one slice the one that is most alive speaks for it."""
+_LEAVING = (Phase.DELETING, Phase.PREEMPTED, Phase.FAILED)
+"""Phases after which absence is no surprise."""
+_PHASES = tuple(Phase)
+
+
+class Known(NamedTuple):
+    """What a slice was last told, and looks at which it, or one of its hosts, was missing since."""
+
+    group: str
+    phase: Phase
+    addressed: bool = False
+    healthy: bool = False
+    silent: tuple[int, ...] = ()
+    misses: int = 0
+    missing_since: float = 0.0
+    silences: int = 0
+    silent_since: float = 0.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is expected to change soon; a place in a cloud's queue may last for days."""
+        running = self.phase is Phase.RUNNING and self.healthy and not self.silences
+        return (running or self.phase is Phase.QUEUED) and not self.misses
+
+
+KnownTable = dict[str, Known]
+"""By slice id."""
+
+
+class Glimpse(NamedTuple):
+    """A resource as one look showed it. `healthy` is None if its hosts were not asked; `silent` are those that did not answer."""
+
+    slice_id: str
+    group: str
+    phase: Phase
+    addressed: bool = False
+    healthy: bool | None = None
+    silent: tuple[int, ...] = ()
+    failure: Failure | None = None
+
+
+class Telling(NamedTuple):
+    """A sighting to deliver to a slice."""
+
+    slice_id: str
+    group: str
+    sighting: Sighting
+
+
+def after_look(
+    known: Mapping[str, Known], glimpses: Iterable[Glimpse], *, complete: bool, at: datetime, rules: InventoryRules
+) -> tuple[KnownTable, tuple[Telling, ...]]:
+    """What is known once the tellings are delivered. Unless the look was complete, what it did not show may well exist."""
+    table: KnownTable = {}
+    tellings: list[Telling] = []
+    for glimpse in _one_per_slice(glimpses):
+        before = known.get(glimpse.slice_id)
+        table[glimpse.slice_id] = now = _seen(before, glimpse, at=at.timestamp(), rules=rules)
+        if before is None or _told(before) != _told(now):
+            tellings.append(Telling(glimpse.slice_id, glimpse.group, _sighting(now, at, glimpse.failure)))
+    for slice_id, before in known.items():
+        if slice_id in table:
+            continue
+        now = _missed(before, at=at.timestamp()) if complete else before
+        if _is_lost(now, at=at.timestamp(), rules=rules):
+            tellings.append(Telling(slice_id, now.group, Sighting(at=at, phase=Phase.GONE)))
+        else:
+            table[slice_id] = now
+    return table, tuple(tellings)
+
+
+def to_ask(
+    known: Mapping[str, Known],
+    glimpses: Iterable[Glimpse],
+    *,
+    asked: Mapping[str, float],
+    at: float,
+    rules: InventoryRules,
+    elapsed: float,
+) -> tuple[str, ...]:
+    """Slices whose hosts are asked for their health now: all that are not known to be well, and the next few of the others.
+
+    `asked` is when each was last asked; `elapsed` the seconds since the last look.
+    """
+    running = {g.slice_id for g in glimpses if g.phase is Phase.RUNNING and g.addressed}
+    well = {slice_id for slice_id in running if (told := known.get(slice_id)) and told.healthy and not told.silences}
+    period = max(rules.rest_seconds, len(well) / SWEPT_PER_SECOND)
+    due = sorted((asked.get(i, 0.0), i) for i in well if at - asked.get(i, 0.0) >= period)
+    most = SWEPT_AT_LEAST + ceil(SWEPT_PER_SECOND * elapsed)
+    return (*sorted(running - well), *(slice_id for _, slice_id in due[:most]))
+
+
+def pause_after(known: Mapping[str, Known], rules: InventoryRules) -> float:
+    """Seconds until the next look: short while something is on its way."""
+    settled = all(told.settled for told in known.values())
+    return rules.rest_seconds if settled else min(rules.look_seconds, rules.rest_seconds)
+
+
+def not_taken(known: Mapping[str, Known], ledger: Iterable[Slice]) -> tuple[str, ...]:
+    """Slices that were told what their state does not show: a workflow that was started anew has heard nothing yet."""
+    return tuple(piece.id for piece in ledger if (told := known.get(piece.id)) and not _shows(piece.state, told))
+
+
+def _shows(state: SliceState, told: Known) -> bool:
+    if told.phase in (Phase.PREEMPTED, Phase.FAILED) or told.silent:
+        return state is SliceState.DELETING
+    return not (state in IN_FLIGHT and told.healthy)
+
+
+def pack_known(known: Mapping[str, Known]) -> str:
+    """The table as one short string: columns, with groups by position."""
+    groups = {group: i for i, group in enumerate(dict.fromkeys(told.group for told in known.values()))}
+    rows = [
+        (groups[told.group], _PHASES.index(told.phase), int(told.addressed) + 2 * int(told.healthy)) for told in known.values()
+    ]
+    pending = {
+        slice_id: [list(told.silent), told.misses, told.missing_since, told.silences, told.silent_since]
+        for slice_id, told in known.items()
+        if told.silent or told.misses or told.silences
+    }
+    return pack([list(groups), list(known), [list(column) for column in zip(*rows, strict=True)], pending]) if known else ""
+
+
+def unpack_known(text: str) -> KnownTable:
+    """A packed table; the empty string is the empty table."""
+    if not text:
+        return {}
+    groups, ids, columns, pending = unpack(text)
+    table: KnownTable = {}
+    for slice_id, group, phase, flags in zip(ids, *columns, strict=True):
+        silent, *counts = pending.get(slice_id, ((), 0, 0.0, 0, 0.0))
+        table[slice_id] = Known(groups[group], _PHASES[phase], bool(flags & 1), bool(flags & 2), tuple(silent), *counts)
+    return table
+
+
+def _one_per_slice(glimpses: Iterable[Glimpse]) -> list[Glimpse]:
+    ordered = sorted(glimpses, key=lambda glimpse: _LEAST_ALIVE_FIRST.index(glimpse.phase))
+    chosen = {glimpse.slice_id: glimpse for glimpse in ordered}
+    return [chosen[slice_id] for slice_id in sorted(chosen)]
+
+
+def _seen(before: Known | None, glimpse: Glimpse, *, at: float, rules: InventoryRules) -> Known:
+    """A slice that was healthy stays so until its hosts were silent for long enough, or it no longer runs."""
+    was_healthy = before is not None and before.healthy
+    now = Known(glimpse.group, glimpse.phase, glimpse.addressed)
+    if glimpse.phase is not Phase.RUNNING:
+        return now
+    if glimpse.healthy is None:
+        return now if before is None else before._replace(phase=now.phase, addressed=now.addressed, misses=0, missing_since=0.0)
+    if glimpse.healthy:
+        return now._replace(healthy=True)
+    if before is None or not (was_healthy or before.silent):
+        return now
+    silences, since = before.silences + 1, before.silent_since or at
+    if _enough(silences, at - since, rules):
+        return now._replace(silent=glimpse.silent, silences=silences, silent_since=since)
+    return now._replace(healthy=before.healthy, silent=before.silent, silences=silences, silent_since=since)
+
+
+def _missed(before: Known, *, at: float) -> Known:
+    return before._replace(misses=before.misses + 1, missing_since=before.missing_since or at)
+
+
+def _is_lost(told: Known, *, at: float, rules: InventoryRules) -> bool:
+    if not told.misses:
+        return False
+    return told.phase in _LEAVING or _enough(told.misses, at - told.missing_since, rules)
+
+
+def _enough(misses: int, seconds: float, rules: InventoryRules) -> bool:
+    return misses >= rules.lost_misses and seconds >= rules.lost_seconds
+
+
+def _told(known: Known) -> tuple[Phase, bool, bool, tuple[int, ...]]:
+    return (known.phase, known.addressed, known.healthy, known.silent)
+
+
+def _sighting(known: Known, at: datetime, failure: Failure | None) -> Sighting:
+    return Sighting(
+        at=at,
+        phase=known.phase,
+        addressed=known.addressed,
+        healthy=known.healthy,
+        silent_hosts=known.silent,
+        failure=failure,
+    )
