@@ -27,18 +27,17 @@ _DIED = (FailureKind.PREEMPTED, FailureKind.HOST_LOST, FailureKind.GONE)
 def after_failure(
     blocks: Sequence[Block], failure: Failure, group: ScaleGroup, *, at: datetime, age: timedelta, backoff: Backoff
 ) -> tuple[Block, ...]:
-    """The blocks once a slice of the group failed at that age."""
+    """The blocks once a slice of the group failed at that age. Slices that fail together count as one failure."""
     kept = tuple(block for block in blocks if not _is_forgotten(block, at))
     if failure.kind in _DIED and age >= YOUNG:
         return kept
     scope, subject = _covers(failure, group)
     key = (scope, subject, group.provider.account)
     before = next((block for block in kept if _key(block) == key), None)
-    if before is not None and _is_active(before, at) and before.kind is failure.kind:
-        return (
-            kept if failure.kind is not FailureKind.RATE_LIMIT else _with(kept, _block(failure, key, 1, at=at, backoff=backoff))
-        )
-    failures = 1 if before is None else before.failures + 1
+    again = before is not None and before.kind is failure.kind and _is_active(before, at)
+    if again and failure.kind is not FailureKind.RATE_LIMIT:
+        return kept
+    failures = 1 if before is None or again else before.failures + 1
     return _with(kept, _block(failure, key, failures, at=at, backoff=backoff))
 
 

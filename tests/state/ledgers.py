@@ -1,0 +1,73 @@
+"""Small states and the events that happen to them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from penstock.contract.lives import LocationReport, SliceReport, Unowned
+from penstock.contract.orders import Launch, Orders
+from penstock.core.apply import apply, replay
+from penstock.core.events import ConfigApplied, Decided, LocationReported, SlicesReported, SlicesStarted
+from penstock.core.state import AutoscalerState
+from penstock.model.cluster import ClusterConfig
+from penstock.model.failures import Failure, FailureKind, Phase
+from penstock.model.slices import SliceState
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def later(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def config(*groups: dict[str, Any], **more: Any) -> ClusterConfig:
+    found = groups or ({"name": "g"},)
+    full = [{"host": {"cpu": 4}, "max_slices": 9, "zone": "us-west4-a"} | group for group in found]
+    return ClusterConfig.model_validate({"cluster": "test", "groups": full} | more)
+
+
+def cluster(*groups: dict[str, Any], **more: Any) -> AutoscalerState:
+    """A configured cluster with nothing in it."""
+    return replay([ConfigApplied(at=NOW, config=config(*groups, **more))])
+
+
+def ordered(state: AutoscalerState, *slice_ids: str, group: str = "g", at: datetime = NOW) -> AutoscalerState:
+    """Slices ordered by a decision, their workflows running."""
+    launches = tuple(Launch(slice_id=slice_id, group=group, cause="demand") for slice_id in slice_ids)
+    orders = Orders(at=at, told=state.told, config_revision=state.config_revision, launches=launches)
+    return replay([Decided(at=at, orders=orders), SlicesStarted(at=at, slice_ids=slice_ids)], state)
+
+
+def report(slice_id: str, state: SliceState, sequence: int, *, group: str = "g", at: datetime = NOW, **more: Any) -> SliceReport:
+    return SliceReport(slice_id=slice_id, group=group, state=state, since=at, ordered_at=NOW, sequence=sequence, **more)
+
+
+def told(state: AutoscalerState, *reports: SliceReport, at: datetime = NOW) -> AutoscalerState:
+    return apply(state, SlicesReported(at=at, reports=reports))
+
+
+def failed(
+    state: AutoscalerState, slice_id: str, kind: FailureKind, *, group: str = "g", at: datetime = NOW, **more: Any
+) -> AutoscalerState:
+    """A slice that was ordered now failed, was deleted, and is gone."""
+    failure = Failure(kind=kind, message=f"{kind} of {slice_id}", **more)
+    return told(
+        state,
+        report(slice_id, SliceState.DELETING, 5, group=group, at=at, failure=failure),
+        report(slice_id, SliceState.FAILED, 6, group=group, at=at, failure=failure),
+        at=at,
+    )
+
+
+def unowned(slice_id: str, *, group: str = "g", phase: Phase = Phase.RUNNING, created_at: datetime = NOW) -> Unowned:
+    return Unowned(
+        group=group, slice_id=slice_id, phase=phase, location="us-west4-a", provider="sim", created_at=created_at, hosts=2
+    )
+
+
+def audited(state: AutoscalerState, *, at: datetime = NOW, **found: Any) -> AutoscalerState:
+    audit = LocationReport(account="sim", at=at, **{"location": "us-west4-a", "complete": True} | found)
+    return apply(state, LocationReported(at=at, report=audit))
+
+
+def states(state: AutoscalerState) -> dict[str, SliceState]:
+    return {piece.id: piece.state for piece in state.slices}

@@ -1,0 +1,218 @@
+"""The ledger follows its slices."""
+
+from penstock.contract.lives import CancelDrainLetter, DeleteLetter, DrainLetter, DrainTerms, EmptyLetter
+from penstock.contract.orders import Launch, Orders
+from penstock.core.apply import apply, replay
+from penstock.core.bookkeeping import CLOSING
+from penstock.core.events import (
+    Closed,
+    ConfigApplied,
+    Decided,
+    DrainCancelled,
+    DrainOrdered,
+    DrainsConfirmed,
+    LettersSent,
+    Paused,
+    RecoveryBegan,
+    Resumed,
+    RollCalled,
+    SlicesStarted,
+    UsageReported,
+)
+from penstock.core.specs import ADOPTED, NOBODYS, life_of, places_of
+from penstock.core.state import AutoscalerState
+from penstock.core.view import view_of
+from penstock.model.failures import Failure, FailureKind, Phase
+from penstock.model.slices import HostState, HostUsage, SliceState
+from tests.state.ledgers import NOW, audited, cluster, config, later, ordered, report, states, told, unowned
+
+IDLE = (HostUsage(state=HostState.IDLE),)
+BUSY = (HostUsage(state=HostState.BUSY),)
+TERMS = DrainTerms(cause="operator")
+
+
+def launch(slice_id: str, group: str = "g") -> Launch:
+    return Launch(slice_id=slice_id, group=group, cause="demand")
+
+
+def ready(state: AutoscalerState, slice_id: str = "a") -> AutoscalerState:
+    return told(ordered(state, slice_id), report(slice_id, SliceState.READY, 3))
+
+
+def test_what_is_decided_enters_the_ledger_and_is_to_be_started() -> None:
+    orders = Orders(at=NOW, config_revision=1, launches=(launch("a"), launch("b")))
+    state = apply(cluster(), Decided(at=NOW, orders=orders))
+    assert states(state) == {"a": SliceState.REQUESTING, "b": SliceState.REQUESTING}
+    assert state.starting == ("a", "b")
+    assert [(item.group, item.slices) for item in state.launched] == [("g", 2)]
+    assert state.orders is not None
+    assert state.orders.launches == ()
+    life = life_of(state, "a", NOW)
+    assert life is not None
+    assert (life.state, life.created, life.spec.cause) == (SliceState.REQUESTING, False, "demand")
+    assert apply(state, SlicesStarted(at=NOW, slice_ids=("a", "b"))).starting == ()
+
+
+def test_orders_decided_before_a_pause_a_recovery_or_a_new_configuration_are_dropped() -> None:
+    decided = Decided(at=NOW, orders=Orders(at=NOW, config_revision=1, launches=(launch("a"),)))
+    begun = RecoveryBegan(at=NOW, id="r1", reason="reset")
+    for event in (Paused(at=NOW, reason="repair"), begun, ConfigApplied(at=NOW, config=config()), Closed(at=NOW)):
+        state = replay([event, decided], cluster())
+        assert state.slices == ()
+        assert state.evaluations == 1
+
+
+def test_a_late_report_does_not_undo_a_newer_one() -> None:
+    state = told(ready(cluster()), report("a", SliceState.BOOTING, 2))
+    assert states(state) == {"a": SliceState.READY}
+
+
+def test_an_ended_slice_leaves_the_ledger_with_all_that_concerns_it() -> None:
+    state = replay([UsageReported(at=NOW, usage={"a": BUSY}), DrainOrdered(at=NOW, slice_id="a", terms=TERMS)], ready(cluster()))
+    state = told(state, report("a", SliceState.TERMINATED, 9))
+    assert (state.slices, state.usage, state.drains, state.letters) == ((), {}, {}, ())
+
+
+def test_a_running_slice_that_nobody_knew_enters_the_ledger_and_one_that_ended_does_not() -> None:
+    state = told(cluster(), report("x", SliceState.READY, 4), report("y", SliceState.FAILED, 7))
+    assert states(state) == {"x": SliceState.READY}
+
+
+def test_boot_steps_ask_for_no_decision_but_arrivals_failures_and_ends_do() -> None:
+    state = ordered(cluster(), "a")
+    booting = told(state, report("a", SliceState.BOOTING, 1))
+    assert booting.told == state.told
+    arrived = told(booting, report("a", SliceState.READY, 3))
+    assert arrived.told > booting.told
+    failure = Failure(kind=FailureKind.PREEMPTED)
+    assert told(arrived, report("a", SliceState.DELETING, 4, failure=failure)).told > arrived.told
+
+
+def test_a_failure_is_told_once() -> None:
+    failure = Failure(kind=FailureKind.STOCKOUT, message="none left")
+    state = told(ordered(cluster(), "a"), report("a", SliceState.DELETING, 1, failure=failure))
+    state = told(state, report("a", SliceState.FAILED, 2, failure=failure))
+    assert [(trouble.slice_id, trouble.failure.message) for trouble in state.troubles] == [("a", "none left")]
+
+
+def test_a_drain_takes_the_capacity_away_at_once_and_tells_the_slice() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    assert state.letters == (DrainLetter(slice_id="a", terms=TERMS),)
+    assert [piece.state for piece in view_of(state).snapshot.slices] == [SliceState.DRAINING]
+    assert apply(state, LettersSent(at=NOW, count=1)).letters == ()
+
+
+def test_a_drain_of_a_slice_that_nobody_knows_is_nothing() -> None:
+    assert apply(cluster(), DrainOrdered(at=NOW, slice_id="x", terms=TERMS)).letters == ()
+
+
+def test_a_draining_slice_that_reports_idle_or_is_confirmed_is_told_that_it_is_empty() -> None:
+    draining = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    busy = apply(draining, UsageReported(at=NOW, usage={"a": BUSY}))
+    assert EmptyLetter(slice_id="a") not in busy.letters
+    assert apply(busy, UsageReported(at=NOW, usage={"a": IDLE})).letters[-1] == EmptyLetter(slice_id="a")
+    assert apply(busy, DrainsConfirmed(at=NOW, slice_ids=("a", "x"))).letters[-1] == EmptyLetter(slice_id="a")
+
+
+def test_a_slice_that_was_idle_when_its_drain_began_is_told_so_at_once() -> None:
+    state = apply(ready(cluster()), UsageReported(at=NOW, usage={"a": IDLE}))
+    state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    assert state.letters[-1] == EmptyLetter(slice_id="a")
+
+
+def test_a_cancelled_drain_makes_the_slice_serve_again() -> None:
+    state = replay([DrainOrdered(at=NOW, slice_id="a", terms=TERMS), DrainCancelled(at=NOW, slice_id="a")], ready(cluster()))
+    assert state.letters[-1] == CancelDrainLetter(slice_id="a")
+    assert [piece.state for piece in view_of(state).snapshot.slices] == [SliceState.READY]
+
+
+def test_a_drain_that_ended_at_its_deadline_is_over_when_the_slice_says_ready_again() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    state = told(state, report("a", SliceState.READY, 4))
+    assert "a" in state.drains, "a report from before the drain changes nothing"
+    state = told(state, report("a", SliceState.DRAINING, 5), report("a", SliceState.READY, 6))
+    assert state.drains == {}
+
+
+def test_closing_drains_every_slice_and_force_deletes_them() -> None:
+    state = ready(cluster())
+    drained = apply(state, Closed(at=NOW))
+    assert drained.letters == (DrainLetter(slice_id="a", terms=DrainTerms(cause=CLOSING, force=True)),)
+    assert apply(state, Closed(at=NOW, force=True)).letters == (DeleteLetter(slice_id="a", cause=CLOSING),)
+
+
+def test_a_slice_whose_workflow_died_gets_a_new_one_in_the_state_it_had() -> None:
+    state = audited(ready(cluster()), unowned=(unowned("a"),))
+    assert state.starting == ("a",)
+    life = life_of(state, "a", NOW)
+    assert life is not None
+    assert (life.state, life.created, life.sequence) == (SliceState.READY, True, 3)
+
+
+def test_a_resource_of_a_configured_group_that_nobody_knows_is_adopted() -> None:
+    state = audited(cluster(), unowned=(unowned("x", phase=Phase.BOOTING),))
+    assert states(state) == {"x": SliceState.BOOTING}
+    life = life_of(state, "x", NOW)
+    assert life is not None
+    assert (life.created, life.spec.cause) == (True, ADOPTED)
+    assert state.told > cluster().told
+
+
+def test_a_resource_of_an_unknown_group_is_deleted_after_the_grace() -> None:
+    young = audited(cluster(), unowned=(unowned("x", group="old"),), at=later(10))
+    assert young.slices == ()
+    state = audited(cluster(), unowned=(unowned("x", group="old"),), at=later(301))
+    assert states(state) == {"x": SliceState.DELETING}
+    life = life_of(state, "x", NOW)
+    assert life is not None
+    assert (life.state, life.cause, life.spec.hosts, life.spec.location) == (SliceState.DELETING, NOBODYS, 2, "us-west4-a")
+
+
+def test_what_is_being_deleted_already_needs_nobody() -> None:
+    assert audited(cluster(), unowned=(unowned("x", phase=Phase.DELETING),)).slices == ()
+
+
+def test_a_slice_that_neither_cloud_nor_workflow_knows_leaves_the_ledger() -> None:
+    state = ordered(cluster(), "a", "b")
+    assert states(audited(state, missing=("a", "x"))) == {"b": SliceState.REQUESTING}
+
+
+def test_a_slice_whose_workflow_is_still_to_be_started_is_neither_missing_nor_nobodys() -> None:
+    state = apply(cluster(), Decided(at=NOW, orders=Orders(at=NOW, config_revision=1, launches=(launch("a"),))))
+    assert audited(state, missing=("a",)).slices == state.slices
+    assert audited(state, unowned=(unowned("a"),)).starting == ("a",)
+
+
+def test_recovery_is_over_when_the_roll_is_called_and_every_location_was_audited_for_it() -> None:
+    groups = ({"name": "g"}, {"name": "h", "zone": "us-east1-b"})
+    state = apply(cluster(*groups), RecoveryBegan(at=NOW, id="r1", reason="empty", run_id="run"))
+    assert state.recovery is not None
+    assert state.recovery.waiting == ("sim/us-east1-b", "sim/us-west4-a")
+    assert state.recovered_in == "run"
+    state = apply(state, RollCalled(at=NOW, id="r1"))
+    state = audited(state, asked="r1")
+    state = audited(state, asked="r0", location="us-east1-b")
+    state = audited(state, asked="r1", location="us-east1-b", complete=False)
+    assert state.recovery is not None
+    before = state.told
+    state = audited(state, asked="r1", location="us-east1-b")
+    assert state.recovery is None
+    assert state.told > before
+
+
+def test_a_pause_stands_until_it_is_resumed() -> None:
+    paused = apply(cluster(), Paused(at=NOW, reason="repair"))
+    assert paused.paused == "repair"
+    resumed = apply(paused, Resumed(at=NOW))
+    assert resumed.paused is None
+    assert resumed.told > paused.told
+
+
+def test_every_location_is_a_place_once() -> None:
+    groups = (
+        {"name": "a"},
+        {"name": "b"},
+        {"name": "c", "provider": {"kind": "gce", "project": "p"}},
+        {"name": "d", "zone": None},
+    )
+    assert [place.key for place in places_of(config(*groups))] == ["gce:p/us-west4-a", "sim/anywhere", "sim/us-west4-a"]

@@ -1,0 +1,154 @@
+"""What failures do to the groups they concern."""
+
+from datetime import datetime
+
+import pytest
+
+from penstock.core.apply import apply
+from penstock.core.events import BlockCleared, ConfigApplied
+from penstock.core.health import health_of
+from penstock.core.state import AutoscalerState
+from penstock.core.status import status_of
+from penstock.model.failures import Failure, FailureKind, Scope
+from penstock.model.slices import Availability, Health, SliceState
+from tests.state.ledgers import NOW, cluster, config, failed, later, ordered, report, told
+
+ZONES = (
+    {"name": "west-a", "zone": "us-west4-a"},
+    {"name": "west-b", "zone": "us-west4-b"},
+    {"name": "east", "zone": "us-east1-b"},
+    {"name": "other", "zone": "us-west4-a", "provider": {"kind": "gce", "project": "p"}},
+)
+MINUTE = 60.0
+
+
+def health(state: AutoscalerState, group: str, at: datetime) -> Health:
+    assert state.config is not None
+    found = health_of(state, state.config, at).get(group, Health())
+    return Health() if found.until is not None and found.until <= at else found
+
+
+def blocked(state: AutoscalerState, at: datetime = NOW) -> set[str]:
+    assert state.config is not None
+    names = [group.name for group in state.config.groups]
+    return {name for name in names if health(state, name, at).availability is not Availability.AVAILABLE}
+
+
+def after(kind: FailureKind, *, at: datetime = NOW, **more: object) -> AutoscalerState:
+    """The state once a slice of west-a failed."""
+    return failed(ordered(cluster(*ZONES), "a", group="west-a"), "a", kind, group="west-a", at=at, **more)
+
+
+def test_a_stockout_blocks_its_group_for_a_minute_and_says_why() -> None:
+    state = after(FailureKind.STOCKOUT)
+    assert health(state, "west-a", NOW) == Health(availability=Availability.BACKOFF, until=later(MINUTE), reason="stockout of a")
+    assert blocked(state) == {"west-a"}
+    assert blocked(state, later(MINUTE)) == set()
+
+
+def test_stockouts_in_a_row_block_twice_as_long_each_up_to_half_an_hour() -> None:
+    state, at, lengths = cluster(*ZONES), 0.0, []
+    for i in range(8):
+        state = failed(ordered(state, f"s{i}", group="west-a"), f"s{i}", FailureKind.STOCKOUT, group="west-a", at=later(at))
+        until = health(state, "west-a", later(at)).until
+        assert until is not None
+        lengths.append((until - later(at)).total_seconds() / MINUTE)
+        at += lengths[-1] * MINUTE
+    assert lengths == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_slices_ordered_together_that_fail_together_count_as_one_failure() -> None:
+    state = ordered(cluster(), "a", "b", "c")
+    for slice_id in ("a", "b", "c"):
+        state = failed(state, slice_id, FailureKind.STOCKOUT)
+    assert health(state, "g", NOW).until == later(MINUTE)
+
+
+def test_a_slice_that_comes_ends_the_stockout() -> None:
+    state = failed(ordered(cluster(), "a", "b"), "a", FailureKind.STOCKOUT)
+    assert blocked(told(state, report("b", SliceState.READY, 3))) == set()
+
+
+def test_after_a_quiet_hour_the_count_begins_anew() -> None:
+    state = failed(ordered(cluster(), "a"), "a", FailureKind.STOCKOUT)
+    at = later(MINUTE + 3600)
+    state = failed(ordered(state, "b", at=at), "b", FailureKind.STOCKOUT, at=at)
+    until = health(state, "g", at).until
+    assert until is not None
+    assert (until - at).total_seconds() == MINUTE
+
+
+@pytest.mark.parametrize(
+    ("scope", "subject", "concerned"),
+    [
+        (Scope.ZONE, "us-west4-a", {"west-a"}),
+        (Scope.REGION, "us-west4", {"west-a", "west-b"}),
+        (Scope.PROJECT, "sim", {"west-a", "west-b", "east"}),
+    ],
+)
+@pytest.mark.parametrize("kind", [FailureKind.QUOTA, FailureKind.PERMISSION])
+def test_a_quota_or_permission_blocks_what_it_names_across_groups_and_no_other_account(
+    kind: FailureKind, scope: Scope, subject: str, concerned: set[str]
+) -> None:
+    assert blocked(after_reporting(kind, scope, subject)) == concerned
+
+
+def after_reporting(kind: FailureKind, scope: Scope, subject: str) -> AutoscalerState:
+    state = ordered(cluster(*ZONES), "a", group="west-a")
+    failure = Failure(kind=kind, scope=scope, subject=subject)
+    return told(state, report("a", SliceState.DELETING, 1, group="west-a", failure=failure))
+
+
+def test_quota_is_there_again_when_a_slice_in_its_scope_is_gone() -> None:
+    state = ordered(after_reporting(FailureKind.QUOTA, Scope.REGION, "us-west4"), "b", group="west-b")
+    assert blocked(told(state, report("b", SliceState.TERMINATED, 9, group="west-b"))) == set()
+
+
+def test_a_rate_limit_slows_every_group_of_the_account_for_as_long_as_it_says() -> None:
+    state = ordered(cluster(*ZONES), "a", group="west-a")
+    failure = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=7)
+    state = told(state, report("a", SliceState.REQUESTING, 1, group="west-a", failure=failure))
+    assert blocked(state) == {"west-a", "west-b", "east"}
+    assert health(state, "east", NOW) == Health(availability=Availability.RATE_LIMITED, until=later(7), reason="rate limit")
+    assert {piece.id for piece in state.slices} == {"a"}, "the slice itself is still on its way"
+
+
+def test_invalid_arguments_disable_the_group_until_its_configuration_changes() -> None:
+    state = after(FailureKind.INVALID)
+    assert health(state, "west-a", later(86400 * 30)).availability is Availability.DISABLED
+    same = apply(state, ConfigApplied(at=NOW, config=config(*ZONES)))
+    assert blocked(same) == {"west-a"}
+    changed = apply(state, ConfigApplied(at=NOW, config=config(ZONES[0] | {"max_slices": 3}, *ZONES[1:])))
+    assert blocked(changed) == set()
+
+
+def test_a_missing_permission_is_tried_again_after_a_day() -> None:
+    state = after(FailureKind.PERMISSION, scope=Scope.PROJECT, subject="sim")
+    assert health(state, "east", NOW).until == later(86400)
+
+
+def test_an_operator_clears_what_blocks_a_group_or_everything() -> None:
+    state = after(FailureKind.STOCKOUT)
+    assert blocked(apply(state, BlockCleared(at=NOW, group="west-a"))) == set()
+    assert blocked(apply(state, BlockCleared(at=NOW, group="east"))) == {"west-a"}
+    assert blocked(apply(state, BlockCleared(at=NOW))) == set()
+
+
+def test_one_slice_that_dies_young_is_replaced_at_once_and_the_second_in_a_row_blocks() -> None:
+    state = failed(ordered(cluster(), "a"), "a", FailureKind.PREEMPTED, at=later(60))
+    assert blocked(state, later(60)) == set()
+    state = failed(ordered(state, "b", at=later(60)), "b", FailureKind.HOST_LOST, at=later(120))
+    assert health(state, "g", later(120)).until == later(120 + MINUTE)
+
+
+def test_a_slice_that_dies_old_says_nothing_about_its_group() -> None:
+    state = failed(ordered(cluster(), "a"), "a", FailureKind.PREEMPTED, at=later(3600))
+    state = failed(ordered(state, "b"), "b", FailureKind.PREEMPTED, at=later(3601))
+    assert blocked(state, later(3601)) == set()
+
+
+def test_the_status_shows_availability_its_end_and_its_reason() -> None:
+    groups = {group.name: group for group in status_of(after(FailureKind.STOCKOUT)).groups}
+    assert (groups["west-a"].availability, groups["west-a"].until) == (Availability.BACKOFF, later(MINUTE))
+    assert groups["west-a"].reason == "stockout of a"
+    assert groups["east"].availability is Availability.AVAILABLE
