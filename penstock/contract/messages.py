@@ -98,6 +98,12 @@ class DrainMessage(Value):
     force: bool = False
 
 
+class CancelDrainMessage(Value):
+    """Let a draining slice serve again."""
+
+    slice_id: str
+
+
 class ClearBlockMessage(Value):
     """Ask the cloud again: forget what blocks a group, or every group."""
 
@@ -108,6 +114,12 @@ class PauseMessage(Value):
     """Stop launching and draining; slices live on."""
 
     reason: str = ""
+
+
+class CloseMessage(Value):
+    """Give the cluster up: empty every slice and delete it, or with `force` delete at once."""
+
+    force: bool = False
 
 
 class StatusRequest(Value):

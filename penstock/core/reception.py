@@ -50,8 +50,13 @@ def receive(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> Rece
 
 
 def demand_event(state: AutoscalerState, message: DemandMessage, at: datetime) -> DemandSnapshot | DemandDelta:
-    """The message as an event; a snapshot without a revision is newer than all that was heard of its source."""
+    """The message as an event; a snapshot without a revision is newer than all that was heard of its source.
+
+    Raises `BadMessage` for what no event can say.
+    """
     demand = demand_of(message.tasks) if message.tasks is not None else message.demand or Demand()
+    if demand.duplicate is not None:
+        raise BadMessage(f"tasks: task id {demand.duplicate!r} stands here twice; give every task an id of its own")
     if message.base is not None:
         assert message.epoch is not None
         assert message.revision is not None

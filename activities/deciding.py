@@ -1,0 +1,110 @@
+"""Deciding: one evaluation of a cluster, as orders that are recorded in the history of the workflow that asked for them."""
+
+import asyncio
+import secrets
+from datetime import UTC, datetime
+from time import perf_counter
+
+from temporalio import activity
+from temporalio.client import Client
+
+from penstock.contract import names
+from penstock.contract.orders import Launch, Orders
+from penstock.core.apply import apply
+from penstock.core.decide import decide
+from penstock.core.events import TimePassed
+from penstock.core.state import AutoscalerState
+from penstock.core.view import view_of
+from penstock.model.decision import Code, Decision, Tier
+from penstock.model.decision import Launch as Wanted
+
+MOST_LAUNCHES = 2000
+"""Slices that one evaluation orders: their ids fit in one message. The rest is ordered at once after it."""
+REMEMBERED_RUNS = 1000
+"""Runs of which it is remembered that nobody reset them."""
+RESET = "this run was reset: what happened after that point is not in its history"
+
+
+class Deciding:
+    """Evaluations of clusters. The state is asked for here instead of being an argument, which would be recorded each time."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._unbroken: dict[str, None] = {}
+
+    @activity.defn(name=names.DECIDE)
+    async def decide(self, cluster: str) -> Orders:
+        """What to order now, by the state of the run that asks."""
+        run_id = activity.info().workflow_run_id
+        assert run_id is not None
+        handle = self._client.get_workflow_handle(names.autoscaler_id(cluster), run_id=run_id)
+        state = await handle.query(names.DUMP, result_type=AutoscalerState)
+        if state.recovered_in != run_id and await self._was_reset(cluster, run_id):
+            return Orders(at=datetime.now(UTC), run_id=run_id, told=state.told, recover=RESET)
+        return await asyncio.to_thread(orders_of, state, run_id, datetime.now(UTC))
+
+    async def _was_reset(self, cluster: str, run_id: str) -> bool:
+        """Whether the run continues another one from the middle: its first event then names that one."""
+        if run_id in self._unbroken:
+            return False
+        handle = self._client.get_workflow_handle(names.autoscaler_id(cluster), run_id=run_id)
+        async for event in handle.fetch_history_events(page_size=1):
+            if event.workflow_execution_started_event_attributes.original_execution_run_id != run_id:
+                return True
+            break
+        self._unbroken[run_id] = None
+        if len(self._unbroken) > REMEMBERED_RUNS:
+            del self._unbroken[next(iter(self._unbroken))]
+        return False
+
+
+def orders_of(state: AutoscalerState, run_id: str, at: datetime) -> Orders:
+    """The orders of a decision on a state at a moment. Slices get their names here, so that they are recorded with the orders."""
+    began = perf_counter()
+    decision = decide(view_of(apply(state, TimePassed(at=max(at, state.now)))).snapshot)
+    wanted = _first(decision.launches)
+    return Orders(
+        at=at,
+        run_id=run_id,
+        told=state.told,
+        config_revision=state.config_revision,
+        launches=tuple(
+            Launch(slice_id=_new_id(launch.group, at), group=launch.group, cause=launch.cause)
+            for launch in wanted
+            for _ in range(launch.slices)
+        ),
+        drains=decision.drains,
+        deferred=sum(item.slices for item in decision.deferred),
+        placed=_placed(decision),
+        unmet=_unmet(decision),
+        next_change_at=decision.next_change_at if wanted == decision.launches else at,
+        seconds=round(perf_counter() - began, 3),
+    )
+
+
+def _first(launches: tuple[Wanted, ...]) -> tuple[Wanted, ...]:
+    """As many launches as one evaluation orders. One is not split, for it may be a gang's, unless it alone is too large."""
+    ordered = 0
+    for i, launch in enumerate(launches):
+        ordered += launch.slices
+        if ordered > MOST_LAUNCHES:
+            return launches[:i] or (launch._replace(slices=MOST_LAUNCHES),)
+    return launches
+
+
+def _new_id(group: str, at: datetime) -> str:
+    return f"{group}-{at:%y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+
+
+def _placed(decision: Decision) -> dict[Tier, int]:
+    counts: dict[Tier, int] = {}
+    for placed in decision.placed:
+        counts[placed.tier] = counts.get(placed.tier, 0) + placed.span.entries
+    return counts
+
+
+def _unmet(decision: Decision) -> dict[Code, int]:
+    counts: dict[Code, int] = {}
+    for unmet in decision.unmet:
+        counts[unmet.code] = counts.get(unmet.code, 0) + unmet.entries
+    return counts
