@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType
 
 DECIDE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=60),
@@ -30,3 +31,25 @@ WATCH: dict[str, Any] = {
     "heartbeat_timeout": timedelta(seconds=15),
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=15)),
 }
+
+_ASKING: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=120),
+    "heartbeat_timeout": timedelta(seconds=10),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),
+    "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+}
+"""One call to a cloud about one slice, repeated without end: the slice's own deadlines say when it is enough.
+
+Who cancels one waits for the call under way: what it did would otherwise not be known. Its heartbeats tell that a worker died.
+"""
+CREATE: dict[str, Any] = _ASKING
+OBSERVE: dict[str, Any] = _ASKING
+DELETE: dict[str, Any] = _ASKING | {
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)),
+}
+
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+"""A slice asks a cloud that is still deleting, and writes to an autoscaler that is not there, at once, then ever less often."""
+DELETION_OVERDUE = timedelta(minutes=15)
+"""Clouds delete within minutes; a slice that is still there after this is worth a look, and still paid for."""

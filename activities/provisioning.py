@@ -1,0 +1,143 @@
+"""What is done to one slice in its cloud: create, observe and delete, each repeatable at any time."""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.nudges import Nudges
+from activities.providers import port
+from activities.providers.port import FailureKind, Gone, Observation, Order, Queued
+from activities.providers.registry import CONNECTION_SETTINGS, Providers
+from penstock.contract import names
+from penstock.contract.lives import Asked, Dismissed, Sighting, SliceSpec
+from penstock.model.cluster import Provider as ProviderConfig
+from penstock.model.failures import Failure
+
+BEAT_SECONDS = 3.0
+"""Between two heartbeats of a call: calls shorter than this cost none."""
+MISTAKE_DELAY = timedelta(seconds=60)
+"""Before a call is repeated that only people can mend: soon enough for who has just mended it."""
+
+T = TypeVar("T")
+
+
+class Provisioning:
+    """The activities of slices. The watch of a location is nudged when something has just changed there."""
+
+    def __init__(self, providers: Providers, nudges: Nudges) -> None:
+        self._providers = providers
+        self._nudges = nudges
+
+    @activity.defn(name=names.CREATE)
+    async def create(self, spec: SliceSpec) -> Asked:
+        """Make the slice's one resource, or find it. A refusal is an answer; what may be different next time is raised."""
+        try:
+            provider = await self._providers.of(spec.provider, spec.settings)
+            outcome = await _beating(provider.create(order_of(spec)))
+        except port.Transient as error:
+            raise _repeatable(error) from error
+        except port.ProviderError as error:
+            return Asked(outcome="refused", failure=failure_of(error))
+        finally:
+            self._nudges.nudge(place_key(spec))
+        if isinstance(outcome, Queued):
+            return Asked(outcome="queued")
+        return Asked(outcome="created" if isinstance(outcome, port.Created) else "adopted")
+
+    @activity.defn(name=names.OBSERVE)
+    async def observe(self, spec: SliceSpec) -> Sighting:
+        """Look at the slice and its hosts once."""
+        try:
+            provider = await self._providers.of(spec.provider, spec.settings)
+            seen = await _beating(provider.observe(order_of(spec).ref))
+        except port.ProviderError as error:
+            raise _repeatable(error) from error
+        return sighting_of(seen, at=datetime.now(UTC))
+
+    @activity.defn(name=names.DELETE)
+    async def delete(self, spec: SliceSpec) -> Dismissed:
+        """Ask for the end of the slice, and say whether it has come. Nobody else would ask, so every error is repeated."""
+        try:
+            provider = await self._providers.of(spec.provider, spec.settings)
+            outcome = await _beating(provider.delete(order_of(spec).ref))
+        except port.ProviderError as error:
+            raise _repeatable(error) from error
+        finally:
+            self._nudges.nudge(place_key(spec))
+        return Dismissed(gone=isinstance(outcome, Gone))
+
+
+def order_of(spec: SliceSpec) -> Order:
+    """The slice as its provider is asked for it."""
+    return Order(
+        cluster=spec.cluster,
+        group=spec.group,
+        slice=spec.slice_id,
+        location=spec.location,
+        hosts=spec.hosts,
+        variant=spec.variant,
+        preemptible=spec.preemptible,
+        queued=spec.queued,
+        settings={name: value for name, value in spec.settings.items() if name not in CONNECTION_SETTINGS},
+    )
+
+
+def place_key(spec: SliceSpec) -> str:
+    """The name of the slice's location among the cluster's, as its inventory knows it."""
+    account = ProviderConfig.model_validate({**spec.settings, "kind": spec.provider}).account
+    return f"{account}/{spec.location}"
+
+
+def sighting_of(seen: Observation, *, at: datetime) -> Sighting:
+    """What a look tells the slice."""
+    return Sighting(at=at, phase=seen.phase, addressed=seen.addressed, healthy=seen.healthy, failure=seen.failure)
+
+
+def failure_of(error: port.ProviderError) -> Failure:
+    """A refusal as slices and groups remember it."""
+    message = str(error)
+    match error:
+        case port.Stockout():
+            return Failure(kind=FailureKind.STOCKOUT, message=message)
+        case port.QuotaExceeded(scope=scope, subject=subject):
+            return Failure(kind=FailureKind.QUOTA, message=message, scope=scope, subject=subject)
+        case port.RateLimited(retry_after=seconds):
+            return Failure(kind=FailureKind.RATE_LIMIT, message=message, retry_after_seconds=seconds)
+        case port.PermissionDenied(scope=scope, subject=subject):
+            return Failure(kind=FailureKind.PERMISSION, message=message, scope=scope, subject=subject)
+        case port.Conflict():
+            return Failure(kind=FailureKind.CONFLICT, message=message)
+    return Failure(kind=FailureKind.INVALID, message=message)
+
+
+def _repeatable(error: port.ProviderError) -> ApplicationError:
+    """The error for Temporal to repeat: soon if the cloud may mend it, as it asks if it wants peace, slowly if people must."""
+    delay: timedelta | None = MISTAKE_DELAY
+    if isinstance(error, port.RateLimited):
+        delay = timedelta(seconds=max(error.retry_after, 1.0))
+    elif isinstance(error, port.Transient):
+        delay = None
+    return ApplicationError(str(error), type=type(error).__name__, next_retry_delay=delay)
+
+
+async def _beating(call: Coroutine[Any, Any, T]) -> T:
+    """The result of a call, heartbeating while it lasts, so that a worker that dies is noticed long before a timeout.
+
+    A call to a cloud is not broken off when its activity is cancelled: what it did would not be known. Only a worker that
+    shuts down breaks it off; another one will repeat it.
+    """
+    running = asyncio.ensure_future(call)
+    while not running.done():
+        try:
+            await asyncio.wait({running}, timeout=BEAT_SECONDS)
+        except asyncio.CancelledError:
+            if activity.is_worker_shutdown():
+                running.cancel()
+                raise
+        if not running.done():
+            activity.heartbeat()
+    return running.result()

@@ -1,0 +1,269 @@
+"""The workflow that owns one slice: from the order until the cloud says that it is gone."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+from temporalio.exceptions import ActivityError, FailureError
+
+from penstock.contract import names
+from penstock.contract.lives import Asked, Dismissed, Letter, ReportLetter, Sighting, SliceLife, SliceReports
+from penstock.core.lifecycle import (
+    Answered,
+    Cancelled,
+    ConfirmedGone,
+    DeletionOverdue,
+    LifeEvent,
+    Overdue,
+    Reported,
+    Seen,
+    Told,
+    advance,
+    deadline_seconds,
+    report_of,
+)
+from penstock.model.failures import Phase
+from penstock.model.slices import ENDED, SliceState
+from workflows import policies
+from workflows.timelines import timeline
+
+T = TypeVar("T")
+_LETTER: TypeAdapter[Letter] = TypeAdapter(Letter)
+_STATE = SearchAttributeKey.for_keyword(names.STATE_ATTRIBUTE)
+_CAUSE = SearchAttributeKey.for_keyword(names.CAUSE_ATTRIBUTE)
+_LONGEST_CAUSE = 100
+"""Characters of a search attribute that people read in a column."""
+_BEFORE_DELETING = (
+    SliceState.REQUESTING,
+    SliceState.BOOTING,
+    SliceState.INITIALIZING,
+    SliceState.READY,
+    SliceState.DRAINING,
+)
+
+
+@workflow.defn(name=names.SLICE)
+class SliceLifecycleWorkflow:
+    """Create, follow what is seen and told, delete until gone; three small loops over one life.
+
+    In READY it waits for signals alone, so that it costs no events. Cancelling it deletes the slice.
+    """
+
+    @workflow.init
+    def __init__(self, life: SliceLife) -> None:
+        self._life = life
+        self._calling = 0
+        """Activities and signals under way."""
+        self._seen_gone = False
+        self._given_up = False
+        """Cancelled when only the last report was still to be delivered."""
+        self._tell_again = _is_resumed(life) and workflow.info().continued_run_id is None
+        """The autoscaler is to be told where the slice is, news or not: it asked, or a life was resumed that it may not know."""
+
+    @workflow.run
+    async def run(self, life: SliceLife) -> SliceLife:  # noqa: ARG002 - taken by __init__, so that handlers that run first have it
+        """Until the slice is gone and its autoscaler knows, or the history is long."""
+        workflow.set_current_details(timeline(self._life))
+        loops = [asyncio.create_task(loop) for loop in (self._live(), self._keep_deadlines(), self._keep_reporting())]
+        while not self._is_over() and not self._is_due_anew():
+            try:
+                await workflow.wait_condition(lambda: self._is_over() or self._is_due_anew() or _is_broken(loops))
+            except asyncio.CancelledError:
+                self._cancel()
+            for loop in loops:
+                if loop.done():
+                    loop.result()
+        if not self._is_over():
+            workflow.continue_as_new(self._life)
+        return self._life
+
+    @workflow.signal(name=names.SEEN)
+    def seen(self, raw: Any) -> None:
+        """An inventory looked at the slice."""
+        try:
+            sighting = Sighting.model_validate(raw)
+        except ValidationError as error:
+            workflow.logger.warning("a sighting that cannot be read: %s", error)
+            return
+        self._seen_gone = self._seen_gone or sighting.phase is Phase.GONE
+        self._apply(Seen(workflow.now(), sighting))
+
+    @workflow.signal(name=names.LETTER)
+    def letter(self, raw: Any) -> None:
+        """The autoscaler wrote."""
+        try:
+            letter = _LETTER.validate_python(raw)
+        except ValidationError as error:
+            workflow.logger.warning("a letter that cannot be read: %s", error)
+            return
+        if letter.slice_id != self._life.spec.slice_id:
+            workflow.logger.warning("a letter to slice %s", letter.slice_id)
+            return
+        self._tell_again = self._tell_again or isinstance(letter, ReportLetter)
+        self._apply(Told(workflow.now(), letter))
+
+    @workflow.query(name=names.LIFE)
+    def life(self) -> SliceLife:
+        """Everything the slice knows of itself."""
+        return self._life
+
+    # The three loops.
+
+    async def _live(self) -> None:
+        """Create it unless it exists, wait until it is to go, and see it gone."""
+        await self._create()
+        await workflow.wait_condition(lambda: self._life.state not in _BEFORE_DELETING)
+        await self._delete()
+
+    async def _keep_deadlines(self) -> None:
+        """One timer for each stay in a state that has a deadline."""
+        while self._life.state in _BEFORE_DELETING:
+            stay = self._stay
+            seconds = deadline_seconds(self._life)
+            summary = f"deadline of {self._life.state}"
+            if await self._within(seconds, lambda: self._stay != stay, summary):  # noqa: B023 - awaited in this very turn
+                continue
+            await self._judge(stay)
+
+    async def _keep_reporting(self) -> None:
+        """Tell the autoscaler the newest whenever there is news; one that cannot be reached is tried again, ever less often."""
+        pause = policies.FIRST_PAUSE_SECONDS
+        while True:
+            await workflow.wait_condition(lambda: self._owes_a_report())
+            if await self._report():
+                pause = policies.FIRST_PAUSE_SECONDS
+                continue
+            self._tell_again = False
+            await self._within(pause, lambda: self._tell_again, "until the autoscaler is told again")
+            self._tell_again = True
+            pause = min(2 * pause, policies.LONGEST_PAUSE_SECONDS)
+
+    # What they do.
+
+    async def _create(self) -> None:
+        """Ask the cloud until it takes or refuses the order. Rate limits are waited out."""
+        while self._life.state is SliceState.REQUESTING and not self._life.created:
+            asked = await self._call(names.CREATE, Asked, policies.CREATE, wanted=lambda: self._life.state in _BEFORE_DELETING)
+            if asked is None:
+                return
+            self._apply(Answered(workflow.now(), asked))
+            if asked.failure is not None and self._life.state is SliceState.REQUESTING:
+                seconds = max(asked.failure.retry_after_seconds, policies.FIRST_PAUSE_SECONDS)
+                await self._within(seconds, lambda: self._life.state is not SliceState.REQUESTING, "rate limited")
+
+    async def _judge(self, stay: object) -> None:
+        """A deadline passed. The cloud is looked at once more: what it shows now counts."""
+        state = self._life.state
+        if self._life.created and state is not SliceState.DRAINING:
+            sighting = await self._call(names.OBSERVE, Sighting, policies.OBSERVE, wanted=lambda: self._stay == stay)
+            if sighting is not None:
+                self._apply(Seen(workflow.now(), sighting))
+        if self._stay == stay:
+            self._apply(Overdue(workflow.now(), state))
+
+    async def _delete(self) -> None:
+        """Ask the cloud until it says that the slice is gone: never give up, but say when it takes too long."""
+        alarm = asyncio.create_task(self._say_when_overdue())
+        pause = policies.FIRST_PAUSE_SECONDS
+        while self._life.state is SliceState.DELETING:
+            self._seen_gone = False
+            dismissed = await self._call(names.DELETE, Dismissed, policies.DELETE)
+            if dismissed is not None and dismissed.gone:
+                self._apply(ConfirmedGone(workflow.now()))
+                break
+            await self._within(pause, lambda: self._seen_gone, "until the cloud is asked again whether it is gone")
+            pause = min(2 * pause, policies.LONGEST_PAUSE_SECONDS)
+        alarm.cancel()
+
+    async def _say_when_overdue(self) -> None:
+        await workflow.sleep(policies.DELETION_OVERDUE, summary="deletion is overdue after this")
+        self._apply(DeletionOverdue(workflow.now()))
+
+    async def _report(self) -> bool:
+        """Whether the autoscaler could be told where the slice is."""
+        told = report_of(self._life)
+        cause = (self._life.cause or self._life.spec.cause)[:_LONGEST_CAUSE]
+        workflow.upsert_search_attributes([_STATE.value_set(told.state), _CAUSE.value_set(cause)])
+        autoscaler = workflow.get_external_workflow_handle(names.autoscaler_id(self._life.spec.cluster))
+        self._tell_again = False
+        self._calling += 1
+        try:
+            await autoscaler.signal(names.SLICES_REPORTED, SliceReports(reports=(told,)))
+        except FailureError:
+            return False
+        finally:
+            self._calling -= 1
+        self._apply(Reported(workflow.now(), told.sequence))
+        return True
+
+    async def _call(
+        self, name: str, kind: type[T], policy: dict[str, Any], *, wanted: Callable[[], bool] = lambda: True
+    ) -> T | None:
+        """The answer of an activity about this slice, or None if it was called off, as it is once it is not wanted any more."""
+        spec = self._life.spec
+        call: workflow.ActivityHandle[T] = workflow.start_activity(
+            name, spec, result_type=kind, summary=f"{name} {spec.slice_id}", **policy
+        )
+        self._calling += 1
+        try:
+            await workflow.wait_condition(lambda: call.done() or not wanted())
+            if not call.done():
+                call.cancel()
+            return await call
+        except ActivityError as error:
+            workflow.logger.warning("%s of %s was called off: %s", name, spec.slice_id, error.cause)
+            return None
+        finally:
+            self._calling -= 1
+
+    async def _within(self, seconds: float | None, holds: Callable[[], bool], summary: str) -> bool:
+        """Whether something came to hold within the time."""
+        if seconds is None:
+            await workflow.wait_condition(holds)
+            return True
+        try:
+            await workflow.wait_condition(holds, timeout=max(seconds, 0.001), timeout_summary=summary)
+        except TimeoutError:
+            return holds()
+        return True
+
+    # What they ask themselves.
+
+    @property
+    def _stay(self) -> tuple[SliceState, bool]:
+        """What a deadline belongs to: time in a cloud's queue does not count as time in the state."""
+        return self._life.state, self._life.queued
+
+    def _owes_a_report(self) -> bool:
+        return self._tell_again or self._life.sequence > self._life.reported
+
+    def _is_over(self) -> bool:
+        """Gone, and the autoscaler knows; or nobody wants to wait until it can be told."""
+        return self._life.state in ENDED and (self._given_up or not self._owes_a_report())
+
+    def _is_due_anew(self) -> bool:
+        """Whether the history is long and nothing is under way that another run would not take up where it is."""
+        if self._calling or not workflow.info().is_continue_as_new_suggested():
+            return False
+        return self._life.state not in _BEFORE_DELETING or deadline_seconds(self._life) is None
+
+    def _apply(self, event: LifeEvent) -> None:
+        self._life = advance(self._life, event)
+        workflow.set_current_details(timeline(self._life))
+
+    def _cancel(self) -> None:
+        self._given_up = self._life.state in ENDED
+        self._apply(Cancelled(workflow.now()))
+
+
+def _is_resumed(life: SliceLife) -> bool:
+    """Whether the life began before this workflow: its autoscaler may believe it elsewhere."""
+    return life.created or life.state is not SliceState.REQUESTING
+
+
+def _is_broken(loops: Sequence[asyncio.Task[None]]) -> bool:
+    """Whether a loop ended by a mistake in the code: it is raised, so that the workflow waits for code that is mended."""
+    return any(loop.done() and loop.exception() is not None for loop in loops)
