@@ -1,0 +1,318 @@
+"""The cloud behind both APIs: it makes, changes and takes away machines, and remembers every step."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from typing import Any
+
+from emulators.gcp import rules, wording
+from emulators.gcp.behaviour import Behaviour, Failure, Fault
+from emulators.gcp.records import Api, Key, Kind, Machine, Operation, Queued, Stage
+from emulators.gcp.refusals import Code, Refusal
+from emulators.gcp.store import Store
+
+_FIRST_ADDRESS = IPv4Address("127.64.0.1")
+"""Far from the addresses that other programs on a machine use; the lowest that is free is given first, so addresses come back."""
+_LONG = timedelta(days=3650)
+_TAKEABLE = (Stage.PROVISIONING, Stage.STAGING, Stage.RUNNING, Stage.REPAIRING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One machine to make, already found to be well-formed."""
+
+    kind: Kind
+    project: str
+    zone: str
+    name: str
+    variant: str
+    body: dict[str, Any]
+    hosts: int = 1
+    spot: bool = False
+    reserved: bool = False
+    stops_when_preempted: bool = True
+
+    @property
+    def key(self) -> Key:
+        """What no two machines share at a time."""
+        return Key(self.kind, self.project, self.zone, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A write as it arrived: what it is called in its operation, the id that makes it repeatable, and what shall go wrong."""
+
+    verb: str
+    request_id: str | None = None
+    fault: Fault | None = None
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What its operation shall fail with."""
+        return () if self.fault is None else self.fault.operation
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status that the failures shall stand for."""
+        return None if self.fault is None else self.fault.status
+
+
+def link(key: Key) -> str:
+    """The full name of a machine as its API spells it."""
+    if key.kind is Kind.INSTANCE:
+        return f"projects/{key.project}/zones/{key.zone}/instances/{key.name}"
+    return f"projects/{key.project}/locations/{key.zone}/nodes/{key.name}"
+
+
+class Cloud:
+    """Between reading the store and writing it nothing waits, so calls do not mix. `changed` is set after every write."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.changed = asyncio.Event()
+
+    @staticmethod
+    def now() -> datetime:
+        """The time."""
+        return datetime.now(UTC)
+
+    def keep(self, *records: Machine | Queued | Operation) -> None:
+        """Store, and wake up whoever waits for changes."""
+        self.store.keep(*records)
+        self.changed.set()
+
+    def behaviour(self, zone: str) -> Behaviour:
+        """How a zone behaves now."""
+        return self.store.behaviour(zone)
+
+    def fault(self, method: str, zone: str | None) -> Fault | None:
+        """The first fault that waits for such a call, used up by one."""
+        faults = list(self.store.faults)
+        for place, fault in enumerate(faults):
+            if fault.meets(method, zone):
+                if fault.times is not None:
+                    fewer = [fault.model_copy(update={"times": fault.times - 1})] if fault.times > 1 else []
+                    self.store.set_faults([*faults[:place], *fewer, *faults[place + 1 :]])
+                return fault
+        return None
+
+    def find(self, key: Key) -> Machine:
+        """A machine that exists; refuses as its API does if there is none."""
+        found = self.store.find(key, self.now())
+        if not isinstance(found, Machine):
+            raise rules.not_found(link(key))
+        return found
+
+    def make(self, orders: Sequence[Order], call: Call, *, least: int | None = None) -> Operation:
+        """Take orders of one zone: all of them, or at least so many, or none; the operation tells.
+
+        A name that exists is told before quota and stock, so that a repeated create is never refused for want of room.
+        """
+        first, now = orders[0], self.now()
+        behaviour, api = self.behaviour(first.zone), rules.api_of(first.kind)
+        where = {"project": first.project, "zone": first.zone}
+        rules.refuse_haste(behaviour, api, self.store.operations(), now=now, **where)
+        for order in orders:
+            if self.store.find(order.key, now) is not None:
+                raise rules.already_exists(link(order.key))
+        failures = self._failures(orders, call, least)
+        operation = self._operation(api, call, first, now=now, failures=failures, wanted=len(orders))
+        if failures:
+            done_at = now + timedelta(seconds=behaviour.create_latency_seconds)
+            doomed = [self._machine(first, operation, now, failed=True)] if least is None and not self._over_quota(orders) else []
+            shown = {"machine": doomed[0].number} if doomed else {}
+            operation = operation.model_copy(update={"done_at": done_at, "made": 0, **shown})
+            self.keep(*doomed, operation)
+            return operation
+        room = rules.room(behaviour, first.kind, self.store.machines(now), zone=first.zone, now=now)
+        made = self.admit(orders[:room], operation, now)
+        operation = operation.model_copy(
+            update={"done_at": max(m.ready_at for m in made), "machine": made[0].number, "made": len(made)}
+        )
+        self.keep(*made, operation)
+        return operation
+
+    def admit(self, orders: Sequence[Order], operation: Operation | None, now: datetime) -> list[Machine]:
+        """Machines on their way from now on, not stored yet; the zone's stock runs down."""
+        zone, addresses = orders[0].zone, self._free_addresses(now)
+        behaviour = self.behaviour(zone)
+        if behaviour.stockout_after:
+            left = max(0, behaviour.stockout_after - len(orders))
+            self.store.set_zone(zone, behaviour.model_copy(update={"stockout_after": left}))
+        return [
+            self._machine(order, operation, now).model_copy(
+                update={"addresses": tuple(next(addresses) for _ in range(order.hosts))}
+            )
+            for order in orders
+        ]
+
+    def delete(self, machine: Machine, call: Call) -> Operation:
+        """Begin to delete a machine; what is already on its way out keeps its time."""
+        self.fail_delete(machine.zone)
+        now, behaviour = self.now(), self.behaviour(machine.zone)
+        api = rules.api_of(machine.kind)
+        operation = self._operation(api, call, machine, now=now, failures=call.failures)
+        if call.failures:
+            self.keep(operation)
+            return operation
+        gone_at = machine.gone_at or now + timedelta(seconds=behaviour.delete_latency_seconds)
+        operation = operation.model_copy(update={"done_at": gone_at})
+        making = self._unfinished(machine, Failure(code=Code.CANCELLED.value, message="the node was deleted"), now)
+        self.keep(machine.model_copy(update={"gone_at": gone_at}), operation, *making)
+        return operation
+
+    def fail_delete(self, zone: str) -> None:
+        """Refuse, if the zone was told to fail its next deletes."""
+        behaviour = self.behaviour(zone)
+        if behaviour.failing_deletes:
+            fewer = behaviour.failing_deletes - 1
+            self.store.set_zone(zone, behaviour.model_copy(update={"failing_deletes": fewer}))
+            raise Refusal(Code.UNAVAILABLE, f"The zone {zone} cannot delete now")
+
+    def loses_reply(self, zone: str) -> bool:
+        """Whether the reply to a create that was just stored is to be lost."""
+        behaviour = self.behaviour(zone)
+        if not behaviour.lost_replies:
+            return False
+        self.store.set_zone(zone, behaviour.model_copy(update={"lost_replies": behaviour.lost_replies - 1}))
+        return True
+
+    def preempt(self, machine: Machine) -> Machine:
+        """Take a machine away, spot or not; whether it stays visible is its own affair."""
+        now = self.now()
+        if machine.stage(now) not in _TAKEABLE:
+            raise Refusal(
+                Code.FAILED_PRECONDITION, f"{machine.name} is {machine.stage(now)}; only what was given can be taken away"
+            )
+        stopped_at = now
+        if machine.kind is Kind.INSTANCE or not machine.stops_when_preempted:
+            stopped_at = now + timedelta(seconds=self.behaviour(machine.zone).delete_latency_seconds)
+        update: dict[str, Any] = {"preempted_at": now, "stopped_at": stopped_at}
+        if not machine.stops_when_preempted:
+            update["gone_at"] = stopped_at
+        taken = machine.model_copy(update=update)
+        api = rules.api_of(machine.kind)
+        told = []
+        if machine.kind is Kind.INSTANCE:
+            event = self._operation(api, Call(verb="compute.instances.preempted"), machine, now=now)
+            told = [event.model_copy(update={"by_cloud": True, "done_at": stopped_at})]
+        self.keep(taken, *told, *self._unfinished(machine, wording.preempted_early(api, machine.name), now))
+        return taken
+
+    def maintain(self, machine: Machine, seconds: float | None) -> Machine:
+        """Begin a maintenance that lasts so long, or until the next call ends it; meanwhile no host answers."""
+        ends = _LONG if seconds is None else timedelta(seconds=seconds)
+        changed = machine.model_copy(update={"repaired_at": self.now() + ends})
+        self.keep(changed)
+        return changed
+
+    def kill_host(self, machine: Machine, host: int) -> Machine:
+        """One host answers no more."""
+        if not 0 <= host < machine.hosts:
+            raise Refusal(Code.NOT_FOUND, f"{machine.name} has hosts 0 to {machine.hosts - 1}")
+        changed = machine.model_copy(update={"dead_hosts": tuple(sorted({*machine.dead_hosts, host}))})
+        self.keep(changed)
+        return changed
+
+    def finished(self, api: Api, call: Call, machine: Machine) -> Operation:
+        """A write that is done as soon as it is asked for."""
+        return self._operation(api, call, machine, now=self.now(), failures=call.failures)
+
+    def _failures(self, orders: Sequence[Order], call: Call, least: int | None) -> tuple[Failure, ...]:
+        """Why the orders come to nothing."""
+        if call.failures:
+            return call.failures
+        first, now = orders[0], self.now()
+        api, quota = rules.api_of(first.kind), self._over_quota(orders)
+        if quota is not None:
+            told = self.behaviour(first.zone).quota
+            if told is None or not (api is Api.COMPUTE if told.in_operation is None else told.in_operation):
+                raise wording.quota_refusal(api, quota, project=first.project, zone=first.zone)
+            return (quota,)
+        room = rules.room(self.behaviour(first.zone), first.kind, self.store.machines(now), zone=first.zone, now=now)
+        if room is None or room >= (least or len(orders)):
+            return ()
+        stockout = wording.no_capacity(api, project=first.project, zone=first.zone, reserved=first.reserved)
+        return (stockout,) if least is None else (wording.too_few(least), stockout)
+
+    def _over_quota(self, orders: Sequence[Order]) -> Failure | None:
+        first = orders[0]
+        return rules.quota_failure(
+            self.behaviour(first.zone),
+            first.kind,
+            self.store.machines(self.now()),
+            project=first.project,
+            zone=first.zone,
+            variant=first.variant,
+            wanted=len(orders),
+        )
+
+    def _machine(self, order: Order, operation: Operation | None, now: datetime, *, failed: bool = False) -> Machine:
+        behaviour = self.behaviour(order.zone)
+        addressed_at = now + timedelta(seconds=behaviour.create_latency_seconds)
+        booted_at = addressed_at + timedelta(seconds=behaviour.boot_latency_seconds)
+        return Machine(
+            number=self.store.number(),
+            project=order.project,
+            zone=order.zone,
+            name=order.name,
+            created_at=now,
+            kind=order.kind,
+            variant=order.variant,
+            hosts=order.hosts,
+            spot=order.spot,
+            stops_when_preempted=order.stops_when_preempted,
+            body=order.body,
+            operation=None if operation is None else operation.name,
+            addressed_at=addressed_at,
+            ready_at=booted_at + timedelta(seconds=behaviour.ready_lag_seconds),
+            answering_at=booted_at + timedelta(seconds=behaviour.init_latency_seconds),
+            failed_at=addressed_at if failed else None,
+        )
+
+    def _operation(
+        self,
+        api: Api,
+        call: Call,
+        target: Order | Machine,
+        *,
+        now: datetime,
+        failures: tuple[Failure, ...] = (),
+        wanted: int | None = None,
+    ) -> Operation:
+        """An operation that is done at once, not stored yet."""
+        number = self.store.number()
+        name = f"operation-{int(now.timestamp() * 1000)}-{number:012x}"
+        status = call.status or (next((wording.STATUS_OF[f.code] for f in failures if f.code in wording.STATUS_OF), 400))
+        return Operation(
+            number=number,
+            project=target.project,
+            zone=target.zone,
+            name=name if api is Api.COMPUTE else f"projects/{target.project}/locations/{target.zone}/operations/{name}",
+            created_at=now,
+            api=api,
+            verb=call.verb,
+            target=link(target.key),
+            done_at=now,
+            failures=failures,
+            status=status if failures else None,
+            request_id=call.request_id,
+            wanted=wanted,
+        )
+
+    def _unfinished(self, machine: Machine, why: Failure, now: datetime) -> Iterator[Operation]:
+        """The operation that makes the machine, ended, if it has not ended by itself."""
+        making = None if machine.operation is None else self.store.operation(rules.api_of(machine.kind), machine.operation)
+        if making is not None and not making.done(now) and making.wanted == 1:
+            yield making.model_copy(update={"done_at": now, "failures": (why,), "status": 400})
+
+    def _free_addresses(self, now: datetime) -> Iterator[str]:
+        taken = {address for machine in self.store.machines(now) for address in machine.addresses}
+        number = int(_FIRST_ADDRESS)
+        while True:
+            address = str(IPv4Address(number))
+            if address not in taken and not address.endswith((".0", ".255")):
+                yield address
+            number += 1

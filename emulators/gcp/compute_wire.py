@@ -1,0 +1,95 @@
+"""Instances and operations as the Compute API sends them."""
+
+import base64
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from emulators.gcp.records import Machine, Operation, Stage
+from emulators.gcp.refusals import HTTP_OF, Code
+
+ROOT = "https://www.googleapis.com/compute/v1"
+_FIRST_ID = 10**18
+_STATUSES = {
+    Stage.PROVISIONING: "PROVISIONING",
+    Stage.STAGING: "STAGING",
+    Stage.RUNNING: "RUNNING",
+    Stage.REPAIRING: "REPAIRING",
+    Stage.STOPPING: "STOPPING",
+    Stage.PREEMPTED: "TERMINATED",
+    Stage.DELETING: "STOPPING",
+    Stage.GONE: "TERMINATED",
+}
+_STATUS_WORDS = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 503: "SERVICE UNAVAILABLE"}
+
+
+def zone_link(project: str, zone: str) -> str:
+    """The address of a zone."""
+    return f"{ROOT}/projects/{project}/zones/{zone}"
+
+
+def instance_json(machine: Machine, now: datetime) -> dict[str, Any]:
+    """An instance as it is now."""
+    zone = zone_link(machine.project, machine.zone)
+    interfaces = [dict(interface) for interface in machine.body.get("networkInterfaces", [{}])]
+    if machine.addressed(now):
+        for interface, address in zip(interfaces, machine.addresses, strict=False):
+            interface["networkIP"] = address
+    shown = machine.body | {
+        "kind": "compute#instance",
+        "id": str(_FIRST_ID + machine.number),
+        "name": machine.name,
+        "zone": zone,
+        "selfLink": f"{zone}/instances/{machine.name}",
+        "machineType": f"{zone}/machineTypes/{machine.variant}",
+        "status": _STATUSES[machine.stage(now)],
+        "creationTimestamp": machine.created_at.isoformat(timespec="milliseconds"),
+        "labelFingerprint": fingerprint(machine),
+        "networkInterfaces": interfaces,
+    }
+    if machine.stage(now) is Stage.REPAIRING and machine.repaired_at is not None:
+        about = {"type": "SCHEDULED", "maintenanceStatus": "ONGOING", "windowEndTime": machine.repaired_at.isoformat()}
+        shown["resourceStatus"] = {"upcomingMaintenance": about}
+    return shown
+
+
+def fingerprint(machine: Machine) -> str:
+    """What changes when the labels do, so that two who set them at once do not undo each other's work."""
+    text = ",".join(f"{key}={value}" for key, value in sorted(machine.labels.items()))
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def operation_json(operation: Operation, now: datetime) -> dict[str, Any]:
+    """An operation as it is now."""
+    zone, done = zone_link(operation.project, operation.zone), operation.done(now)
+    shown: dict[str, Any] = {
+        "kind": "compute#operation",
+        "id": str(_FIRST_ID + operation.number),
+        "name": operation.name,
+        "operationType": operation.verb,
+        "status": "DONE" if done else "RUNNING",
+        "progress": 100 if done else 0,
+        "user": "system" if operation.by_cloud else "user@example.com",
+        "insertTime": operation.created_at.isoformat(timespec="milliseconds"),
+        "startTime": operation.created_at.isoformat(timespec="milliseconds"),
+        "targetLink": f"{ROOT}/{operation.target}",
+        "zone": zone,
+        "selfLink": f"{zone}/operations/{operation.name}",
+    }
+    if operation.request_id is not None:
+        shown["clientOperationId"] = operation.request_id
+    if operation.by_cloud:
+        shown["statusMessage"] = "Instance was preempted."
+    if operation.verb == "bulkInsert":
+        wanted, made = operation.wanted or 0, operation.made or 0
+        counted = {"status": "DONE" if done else "CREATING", "targetVmCount": wanted}
+        if done:
+            counted |= {"createdVmCount": made, "failedToCreateVmCount": wanted - made}
+        shown["instancesBulkInsertOperationMetadata"] = {"perLocationStatus": {f"zones/{operation.zone}": counted}}
+    if done:
+        shown["endTime"] = operation.done_at.isoformat(timespec="milliseconds")
+    if done and operation.failures:
+        status = operation.status or HTTP_OF[Code.INVALID_ARGUMENT][0]
+        shown["httpErrorStatusCode"], shown["httpErrorMessage"] = status, _STATUS_WORDS.get(status, "ERROR")
+        shown["error"] = {"errors": [{"code": str(failure.code), "message": failure.message} for failure in operation.failures]}
+    return shown

@@ -1,0 +1,84 @@
+"""Answers other than yes, in the terms of both protocols."""
+
+from enum import IntEnum
+
+from emulators.gcp.messages import Message
+
+
+class Code(IntEnum):
+    """Google's canonical codes: the status of a gRPC call, and what an HTTP status stands for."""
+
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+HTTP_OF: dict[Code, tuple[int, str]] = {
+    Code.INVALID_ARGUMENT: (400, "invalid"),
+    Code.OUT_OF_RANGE: (400, "invalid"),
+    Code.UNAUTHENTICATED: (401, "authError"),
+    Code.PERMISSION_DENIED: (403, "forbidden"),
+    Code.NOT_FOUND: (404, "notFound"),
+    Code.ALREADY_EXISTS: (409, "alreadyExists"),
+    Code.ABORTED: (409, "aborted"),
+    Code.FAILED_PRECONDITION: (412, "conditionNotMet"),
+    Code.RESOURCE_EXHAUSTED: (429, "rateLimitExceeded"),
+    Code.CANCELLED: (499, "cancelled"),
+    Code.UNKNOWN: (500, "internalError"),
+    Code.DATA_LOSS: (500, "internalError"),
+    Code.INTERNAL: (500, "internalError"),
+    Code.UNIMPLEMENTED: (501, "notImplemented"),
+    Code.UNAVAILABLE: (503, "backendError"),
+    Code.DEADLINE_EXCEEDED: (504, "backendError"),
+}
+"""The HTTP status of a code, and the reason that Compute gives with it."""
+
+_CODE_OF = {
+    400: Code.INVALID_ARGUMENT,
+    401: Code.UNAUTHENTICATED,
+    403: Code.PERMISSION_DENIED,
+    404: Code.NOT_FOUND,
+    409: Code.ALREADY_EXISTS,
+    412: Code.FAILED_PRECONDITION,
+    429: Code.RESOURCE_EXHAUSTED,
+    499: Code.CANCELLED,
+    500: Code.INTERNAL,
+    501: Code.UNIMPLEMENTED,
+    503: Code.UNAVAILABLE,
+    504: Code.DEADLINE_EXCEEDED,
+}
+
+
+def code_of(status: int) -> Code:
+    """The code that an HTTP status stands for."""
+    return _CODE_OF.get(status, Code.UNAVAILABLE if status >= 500 else Code.UNKNOWN)
+
+
+class Refusal(Exception):  # noqa: N818 - an expected answer of the cloud
+    """The call is refused: a canonical code, a sentence, details, and HTTP status and reason where they are unusual."""
+
+    def __init__(self, code: Code, message: str, *details: Message, status: int | None = None, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+        usual_status, usual_reason = HTTP_OF[code]
+        self.status = status or usual_status
+        self.reason = reason or usual_reason
+
+
+class LostReply(Exception):  # noqa: N818 - an expected end of a call
+    """The call was carried out, and its caller is not told."""

@@ -1,0 +1,147 @@
+"""Google's emulator as a real process, its own calls, and the real Google clients that talk to it."""
+
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import grpc
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import tpu_v2
+from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
+
+START_SECONDS = 60.0
+"""Importing Google's packages takes seconds on a busy machine."""
+_READY = re.compile(r"Google emulator: Compute on http://127\.0\.0\.1:(\d+), TPU on 127\.0\.0\.1:(\d+), hosts on port (\d+)\n")
+
+C = TypeVar("C")
+
+
+class RunningGcp:
+    """One process at a time on one database; it keeps its addresses when it is started again."""
+
+    def __init__(self, database: Path) -> None:
+        self.database = database
+        self.health_port = 0
+        self._port = 0
+        self._grpc_port = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        """Compute, and the emulator's own calls."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def tpu_address(self) -> str:
+        return f"127.0.0.1:{self._grpc_port}"
+
+    def start(self) -> None:
+        """Start, and return when calls are taken."""
+        ports = ["--port", str(self._port), "--grpc-port", str(self._grpc_port), "--health-port", str(self.health_port)]
+        command = [sys.executable, "-m", "emulators.gcp", "--database", str(self.database), *ports]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        announced, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
+        line = self._process.stdout.readline() if announced else ""
+        ready = _READY.fullmatch(line)
+        assert ready is not None, f"not ready: {line!r}, exit code {self._process.poll()}"
+        self._port, self._grpc_port, self.health_port = (int(port) for port in ready.groups())
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def compute(self, client: type[C]) -> C:
+        """A client of google-cloud-compute, such as `InstancesClient`; it is for threads, not for the event loop."""
+        return client(credentials=AnonymousCredentials(), client_options={"api_endpoint": self.url})  # type: ignore[call-arg,no-untyped-call]
+
+    @asynccontextmanager
+    async def tpu(self) -> AsyncIterator[tpu_v2.TpuAsyncClient]:
+        """The client of google-cloud-tpu, for the running loop."""
+        async with grpc.aio.insecure_channel(self.tpu_address) as channel:
+            yield tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
+
+    @asynccontextmanager
+    async def admin(self) -> AsyncIterator["GcpAdmin"]:
+        """The emulator's own calls."""
+        async with aiohttp.ClientSession() as session:
+            yield GcpAdmin(self.url, self.health_port, session)
+
+    def _end(self, kind: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(kind)
+        code = process.wait(START_SECONDS)
+        if process.stdout is not None:
+            process.stdout.close()
+        return code
+
+
+class GcpAdmin:
+    """How zones behave, which calls fail, what happens to machines, and what was made."""
+
+    def __init__(self, url: str, health_port: int, session: aiohttp.ClientSession) -> None:
+        self._url = url
+        self._health_port = health_port
+        self._session = session
+
+    async def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        async with self._session.request(method, f"{self._url}/emulator{path}", json=body) as response:
+            answer = await response.json()
+            assert response.ok, answer
+            return answer
+
+    async def behave(self, zone: str, **behaviour: Any) -> None:
+        """Replace all that the zone does."""
+        await self.call("PUT", f"/zones/{zone}", behaviour)
+
+    async def fault(self, method: str, **fault: Any) -> None:
+        """What goes wrong with the next calls of a method."""
+        await self.call("POST", "/faults", {"method": method, **fault})
+
+    async def preempt(self, name: str, *, zone: str) -> None:
+        await self.call("POST", f"/resources/{name}/preempt?zone={zone}")
+
+    async def kill_host(self, name: str, host: int, *, zone: str) -> None:
+        await self.call("POST", f"/resources/{name}/hosts/{host}/kill?zone={zone}")
+
+    async def admit(self, name: str, *, zone: str) -> None:
+        """Let a queued resource in."""
+        await self.call("POST", f"/resources/{name}/admit?zone={zone}")
+
+    async def maintain(self, name: str, lasts: str | float | None = None, *, zone: str) -> None:
+        await self.call("POST", f"/resources/{name}/maintenance?zone={zone}", {"lasts": lasts})
+
+    async def add_stranger(self, name: str, *, kind: str, project: str, zone: str, **more: Any) -> None:
+        await self.call("POST", "/strangers", {"kind": kind, "project": project, "zone": zone, "name": name, **more})
+
+    async def resources(self, *, zone: str) -> list[dict[str, Any]]:
+        """Everything ever made in a zone."""
+        items: list[dict[str, Any]] = (await self.call("GET", f"/resources?zone={zone}"))["items"]
+        return items
+
+    async def times_made(self, name: str, *, zone: str, kind: str = "node") -> int:
+        """How often a node, an instance or a queued resource of the name was made."""
+        created = (await self.call("GET", f"/resources?zone={zone}"))["created"]
+        return int(created[kind].get(name, 0))
+
+    async def health(self, address: str) -> str | None:
+        """The slice that the host at an address says it belongs to; nothing if nobody answers."""
+        try:
+            async with self._session.get(f"http://{address}:{self._health_port}/health") as response:
+                answer = await response.json()
+        except aiohttp.ClientError:
+            return None
+        return None if answer["slice"] is None else str(answer["slice"])
