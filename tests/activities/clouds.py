@@ -1,7 +1,7 @@
 """What port rules need of a cloud, and the words they use."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from activities.providers.port import Listing, Observation, Order, Provider, ProviderError, Ref, Scope
 from tests.activities.waiting import until
@@ -34,10 +34,18 @@ class Cloud(Protocol):
     async def times_made(self, ref: Ref) -> int: ...
 
 
+@runtime_checkable
+class Particular(Protocol):
+    """A cloud that does not take every order as it is."""
+
+    def fitted(self, order: Order) -> Order:
+        """The order as this cloud takes it."""
+
+
 def order_of(
     cloud: Cloud, slice_id: str = "v5e-16-a1", *, cluster: str | None = None, hosts: int = 2, queued: bool = False
 ) -> Order:
-    return Order(
+    order = Order(
         cluster=cluster or cloud.cluster,
         group="v5e-16",
         slice=slice_id,
@@ -47,6 +55,7 @@ def order_of(
         preemptible=True,
         queued=queued,
     )
+    return cloud.fitted(order) if isinstance(cloud, Particular) else order
 
 
 async def observed(cloud: Cloud, ref: Ref, holds: Callable[[Observation], object]) -> Observation:

@@ -1,0 +1,1 @@
+"""Google Cloud: Cloud TPU slices and Compute Engine machines. Nothing of Google's is imported until one is opened."""

@@ -1,0 +1,138 @@
+"""The codes of Google's errors and what each can mean: facts, one row each."""
+
+import re
+from enum import StrEnum
+
+
+class Meaning(StrEnum):
+    """What an error of Google's says."""
+
+    STOCKOUT = "stockout"
+    QUOTA = "quota"
+    RATE = "rate"
+    TRANSIENT = "transient"
+    EXISTS = "exists"
+    NOT_FOUND = "not_found"
+    PREEMPTED = "preempted"
+    BUSY = "busy"
+    INVALID = "invalid"
+    PERMISSION = "permission"
+
+
+_M = Meaning
+RPC: dict[int, Meaning] = {
+    1: _M.TRANSIENT,
+    2: _M.TRANSIENT,
+    3: _M.INVALID,
+    4: _M.TRANSIENT,
+    5: _M.NOT_FOUND,
+    6: _M.EXISTS,
+    7: _M.PERMISSION,
+    8: _M.STOCKOUT,
+    9: _M.BUSY,
+    10: _M.BUSY,
+    11: _M.INVALID,
+    12: _M.INVALID,
+    13: _M.TRANSIENT,
+    14: _M.TRANSIENT,
+    15: _M.TRANSIENT,
+    16: _M.PERMISSION,
+}
+"""By google.rpc.Code, of a gRPC reply or in an operation."""
+
+HTTP: dict[int, Meaning] = {
+    400: _M.INVALID,
+    401: _M.PERMISSION,
+    403: _M.PERMISSION,
+    404: _M.NOT_FOUND,
+    408: _M.TRANSIENT,
+    409: _M.EXISTS,
+    412: _M.BUSY,
+    429: _M.RATE,
+}
+
+REASONS: dict[str, Meaning] = {
+    "ZONE_RESOURCE_POOL_EXHAUSTED": _M.STOCKOUT,
+    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": _M.STOCKOUT,
+    "RESOURCE_POOL_EXHAUSTED": _M.STOCKOUT,
+    "STOCKOUT": _M.STOCKOUT,
+    "insufficientCapacity": _M.STOCKOUT,
+    "VM_MIN_COUNT_NOT_REACHED": _M.STOCKOUT,
+    "QUOTA_EXCEEDED": _M.QUOTA,
+    "quotaExceeded": _M.QUOTA,
+    "QUOTA_NOT_SUFFICIENT": _M.QUOTA,
+    "LIMIT_EXCEEDED": _M.QUOTA,
+    "limitExceeded": _M.QUOTA,
+    "rateLimitExceeded": _M.RATE,
+    "RATE_LIMIT_EXCEEDED": _M.RATE,
+    "userRateLimitExceeded": _M.RATE,
+    "concurrentLimitExceeded": _M.RATE,
+    "RESOURCE_OPERATION_RATE_EXCEEDED": _M.RATE,
+    "RESOURCE_ALREADY_EXISTS": _M.EXISTS,
+    "alreadyExists": _M.EXISTS,
+    "duplicate": _M.EXISTS,
+    "RESOURCE_NOT_FOUND": _M.NOT_FOUND,
+    "notFound": _M.NOT_FOUND,
+    "UNSUPPORTED_OPERATION": _M.PREEMPTED,
+    "RESOURCE_NOT_READY": _M.BUSY,
+    "resourceNotReady": _M.BUSY,
+    "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE": _M.BUSY,
+    "resourceInUseByAnotherResource": _M.BUSY,
+    "conditionNotMet": _M.BUSY,
+    "invalid": _M.INVALID,
+    "required": _M.INVALID,
+    "badRequest": _M.INVALID,
+    "INVALID_FIELD_VALUE": _M.INVALID,
+    "INVALID_USAGE": _M.INVALID,
+    "forbidden": _M.PERMISSION,
+    "authError": _M.PERMISSION,
+    "PERMISSIONS_ERROR": _M.PERMISSION,
+    "IAM_PERMISSION_DENIED": _M.PERMISSION,
+    "accessNotConfigured": _M.PERMISSION,
+    "SERVICE_DISABLED": _M.PERMISSION,
+    "backendError": _M.TRANSIENT,
+    "internalError": _M.TRANSIENT,
+    "INTERNAL_ERROR": _M.TRANSIENT,
+}
+"""By the code of Compute's operations, and the reason of its replies."""
+
+SAYS = {
+    _M.PREEMPTED: re.compile(r"in state PREEMPTED|was preempted", re.I),
+    _M.STOCKOUT: re.compile(
+        r"no more capacity|not have enough resources|insufficient (reserved )?capacity|RESOURCE_POOL_EXHAUSTED|stockout", re.I
+    ),
+    _M.RATE: re.compile(r"rate ?limit|per (minute|second|100 seconds)|PerMinute", re.I),
+    _M.QUOTA: re.compile(r"\bquota\b", re.I),
+}
+"""The words by which one meaning of a code is told from another, in the order in which they are looked for."""
+
+CAN_ALSO_MEAN: dict[str, tuple[Meaning, ...]] = {
+    "rpc 3": (_M.PREEMPTED,),
+    "rpc 8": (_M.STOCKOUT, _M.RATE, _M.QUOTA),
+    "rpc 9": (_M.STOCKOUT,),
+    "http 403": (_M.RATE, _M.QUOTA),
+    "http 503": (_M.STOCKOUT,),
+    "rpc 14": (_M.STOCKOUT,),
+    "forbidden": (_M.RATE, _M.QUOTA),
+}
+"""Codes with several meanings. 403 is Compute's quota as well as its permissions, 503 its stockouts as well as its faults."""
+
+ZONE_ALONE = re.compile(r"not found or access is unauthorized", re.I)
+EVERYWHERE = re.compile(r"globally|ALL[_-]REGIONS", re.I)
+IN_ZONE = re.compile(r"PerZone|in zone|per[_-]zone", re.I)
+IN_REGION = re.compile(r"PerRegion|in region|per[_-]region", re.I)
+IN_PROJECT = re.compile(r"PerProject|per[_-]project", re.I)
+
+TELLING = (
+    _M.QUOTA,
+    _M.STOCKOUT,
+    _M.PREEMPTED,
+    _M.PERMISSION,
+    _M.INVALID,
+    _M.NOT_FOUND,
+    _M.EXISTS,
+    _M.RATE,
+    _M.BUSY,
+    _M.TRANSIENT,
+)
+"""Of several errors in one operation, the one that says most."""

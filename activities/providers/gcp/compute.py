@@ -1,0 +1,309 @@
+"""Compute Engine as a provider: a slice is one machine, or several that are ordered together and found by a label."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
+
+import aiohttp
+from google.api_core import exceptions as api
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import compute_v1
+
+from activities.providers.gcp import compute_wire, health
+from activities.providers.gcp.calls import CALL_SECONDS, keep_requests_out_of_logs, looks
+from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.compute_wire import Machine, Slice, slices_of
+from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of, fault_of_errors, translated
+from activities.providers.gcp.naming import HOSTS_LABEL, RESOURCE_LABEL, label_value, request_id
+from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, read
+from activities.providers.gcp.startup import told, unspoken
+from activities.providers.port import (
+    Adopted,
+    Conflict,
+    Created,
+    Deleting,
+    Failure,
+    FailureKind,
+    Gone,
+    Host,
+    Listing,
+    Observation,
+    Order,
+    Phase,
+    Queued,
+    Ref,
+    Transient,
+)
+
+T = TypeVar("T")
+
+_THREADS = 8
+"""Calls at once: a client keeps ten connections."""
+_ATTEMPTS = 3
+"""How often an order is placed anew whose operation failed for no fault of its own; each has a request id of its own."""
+_PASSING = (Meaning.TRANSIENT, Meaning.BUSY, Meaning.RATE)
+_EMPTY_PAGE = "NO_RESULTS_ON_PAGE"
+
+
+class _Clients(NamedTuple):
+    """What is called. Operations have a client of their own: the one inside a future ignores the endpoint."""
+
+    instances: compute_v1.InstancesClient
+    operations: compute_v1.ZoneOperationsClient
+
+
+class ComputeProvider:
+    """Keeps the promises of `Provider` for one project; the session belongs to the caller, clients and threads to this."""
+
+    def __init__(self, connection: Connection, session: aiohttp.ClientSession) -> None:
+        self._connection = connection
+        self._session = session
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="compute")
+        self._opened: _Clients | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def close(self) -> None:
+        """Give the threads back; calls under way end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def create(self, order: Order) -> Created | Adopted | Queued:
+        """Order the machines, wait a little for the order to fail, and adopt what exists."""
+        settings = read(ComputeSettings, order.settings)
+        metadata, secrets = told(order, settings)
+        place = self._place(order.location)
+        with unspoken(secrets), translated(place):
+            async with self._turns.setdefault(order.name, asyncio.Lock()):
+                # Equal request ids give equal replies, so who made it is told by looking first, one caller at a time.
+                if (found := await self._slice(order.ref)) is not None:
+                    return _adopted(order, found)
+                begun = await self._ordered(partial(self._insert, order, settings, metadata))
+            if begun is None:
+                return await self._adopt(order)
+            fault = await self._early_fault(begun, order, settings)
+            if fault is not None and fault.meaning is Meaning.EXISTS:
+                return await self._adopt(order)
+            if fault is not None and fault.meaning is not Meaning.PREEMPTED:
+                raise error_of(fault, place)
+            return Queued(ref=order.ref) if order.queued else Created(ref=order.ref)
+
+    async def observe(self, ref: Ref) -> Observation:
+        """Look at all the machines, and ask those that are up for their health."""
+        with translated(self._place(ref.location)):
+            found = await self._slice(ref)
+            if found is None:
+                return await self._gone(ref)
+            hosts = await self._hosts(found)
+        return _observation(found, hosts)
+
+    async def list(self, location: str, *, cluster: str) -> Listing:
+        """What carries the cluster's label and says the same in its metadata."""
+        wanted = f"labels.penstock-cluster = {label_value(cluster)} AND labels.{HOSTS_LABEL}:*"
+        with translated(self._place(location)):
+            machines, complete = await self._machines(location, wanted)
+            slices = slices_of(machines, location, await self._being_deleted(machines, location))
+        ours = [found for found in slices if found.ref.labels.cluster == cluster]
+        items = [_observation(found, tuple(_unasked(machine, self._connection) for machine in found.places)) for found in ours]
+        return Listing(items=tuple(items), complete=complete)
+
+    async def delete(self, ref: Ref) -> Deleting | Gone:
+        """Delete every machine that is not on its way out; what is stopping is deleted when it has stopped."""
+        with translated(self._place(ref.location)):
+            found = await self._slice(ref)
+            if found is None:
+                return Gone(ref=ref)
+            ending = [self._delete(machine, ref.location) for machine in found.machines if not machine.stopping]
+            for outcome in await asyncio.gather(*ending, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+        return Deleting(ref=ref)
+
+    async def _ordered(self, insert: Callable[[int, _Clients], compute_v1.Operation]) -> compute_v1.Operation | None:
+        """The operation that makes the machines, or None if their names are taken.
+
+        An operation that had failed before this call for a passing reason would be given again for its request id.
+        """
+        begun = None
+        for attempt in range(_ATTEMPTS):
+            try:
+                begun = await self._call(partial(insert, attempt))
+            except CAUGHT as error:
+                if fault_of(error).meaning is Meaning.EXISTS:
+                    return None
+                raise
+            fault = _operation_fault(begun)
+            if fault is None or fault.meaning not in _PASSING:
+                return begun
+        return begun
+
+    def _insert(
+        self, order: Order, settings: ComputeSettings, metadata: dict[str, str], attempt: int, clients: _Clients
+    ) -> compute_v1.Operation:
+        where = {"project": self._connection.project, "zone": order.location}
+        repeatable = request_id(order, project=self._connection.project, attempt=attempt)
+        if order.hosts == 1:
+            machine = compute_wire.instance_of(order, settings, metadata)
+            single = compute_v1.InsertInstanceRequest(**where, instance_resource=machine, request_id=repeatable)
+            return clients.instances.insert_unary(single, timeout=CALL_SECONDS)
+        bulk = compute_wire.bulk_of(order, settings, metadata)
+        several = compute_v1.BulkInsertInstanceRequest(
+            **where, bulk_insert_instance_resource_resource=bulk, request_id=repeatable
+        )
+        return clients.instances.bulk_insert_unary(several, timeout=CALL_SECONDS)
+
+    async def _adopt(self, order: Order) -> Adopted | Queued:
+        if (found := await self._slice(order.ref)) is None:
+            raise Conflict(f"{order.name} is taken in {order.location} by something without the labels of slice {order.slice}")
+        return _adopted(order, found)
+
+    async def _early_fault(self, begun: compute_v1.Operation, order: Order, settings: ComputeSettings) -> Fault | None:
+        """What the operation failed of, if it did so soon."""
+        request = compute_v1.GetZoneOperationRequest(project=self._connection.project, zone=order.location, operation=begun.name)
+        seen = begun
+        async for _ in looks(settings.create_wait_seconds):
+            if _done(seen) or (order.queued and await self._slice(order.ref) is not None):
+                return _operation_fault(seen)
+            try:
+                seen = await self._call(lambda clients: clients.operations.get(request, timeout=CALL_SECONDS, retry=None))
+            except CAUGHT:
+                continue
+        return _operation_fault(seen)
+
+    async def _gone(self, ref: Ref) -> Observation:
+        """Gone; with the reason, if its creation failed after the order was taken: only the operation still knows it."""
+        ids = [request_id(ref, project=self._connection.project, attempt=attempt) for attempt in range(_ATTEMPTS)]
+        wanted = " OR ".join(f'(clientOperationId = "{one}")' for one in ids)
+        request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=ref.location, filter=wanted)
+        try:
+            operations = await self._operations(request)
+        except CAUGHT:
+            operations = ()
+        last = max(operations, key=lambda operation: ids.index(operation.client_operation_id), default=None)
+        fault = None if last is None else _operation_fault(last)
+        failure = None if fault is None else failure_of(fault, self._place(ref.location))
+        return Observation(ref=ref, phase=Phase.GONE, failure=failure)
+
+    async def _slice(self, ref: Ref) -> Slice | None:
+        """The machines of the slice, if any exist and are ours."""
+        machines, complete = await self._machines(ref.location, f"labels.{RESOURCE_LABEL} = {ref.name}")
+        if not complete:
+            raise Transient(f"{ref.location} cannot be seen whole, so whether {ref.name} exists is unknown")
+        being_deleted = await self._being_deleted(machines, ref.location)
+        return next((found for found in slices_of(machines, ref.location, being_deleted) if found.ref == ref), None)
+
+    async def _machines(self, location: str, wanted: str) -> tuple[Sequence[Machine], bool]:
+        """The machines that the filter lets through, and whether that is all of them."""
+        request = compute_v1.ListInstancesRequest(project=self._connection.project, zone=location, filter=wanted)
+        found = await self._call(lambda clients: tuple(clients.instances.list(request, timeout=CALL_SECONDS, retry=None).pages))
+        complete = all(_said(page) in ("", _EMPTY_PAGE) for page in found)
+        return [Machine(instance) for page in found for instance in page.items], complete
+
+    async def _being_deleted(self, machines: Sequence[Machine], location: str) -> frozenset[str]:
+        """Links of the machines whose deletion is under way: asked only if a stopping one might as well be preempted."""
+        if not any(machine.stopping and machine.taken_back for machine in machines):
+            return frozenset()
+        wanted = 'operationType = "delete" AND status != "DONE"'
+        request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=location, filter=wanted)
+        return frozenset(operation.target_link for operation in await self._operations(request))
+
+    async def _operations(self, request: compute_v1.ListZoneOperationsRequest) -> Sequence[compute_v1.Operation]:
+        return await self._call(lambda clients: tuple(clients.operations.list(request, timeout=CALL_SECONDS, retry=None)))
+
+    async def _delete(self, machine: Machine, location: str) -> None:
+        request = compute_v1.DeleteInstanceRequest(project=self._connection.project, zone=location, instance=machine.sent.name)
+        try:
+            await self._call(lambda clients: clients.instances.delete_unary(request, timeout=CALL_SECONDS))
+        except api.NotFound:
+            return
+
+    async def _hosts(self, found: Slice) -> tuple[Host, ...]:
+        """The hosts as they answer; a machine that is missing is silent."""
+        if found.phase not in (Phase.CREATING, Phase.BOOTING, Phase.RUNNING):
+            return tuple(_unasked(machine, self._connection) for machine in found.places)
+        addresses = [None if machine is None else machine.address(self._connection.reach) for machine in found.places]
+        if self._connection.health is HealthBy.GUEST_ATTRIBUTES:
+            answered = await asyncio.gather(*(self._guest(machine, found.ref) for machine in found.places))
+        else:
+            answered = list(await health.ask(addresses, self._connection, self._session))
+        alone = found.phase is Phase.RUNNING
+        return tuple(
+            Host(asked=True) if machine is None and alone else host for machine, host in zip(found.places, answered, strict=True)
+        )
+
+    async def _guest(self, machine: Machine | None, ref: Ref) -> Host:
+        """What a machine wrote about itself, for workers without a route to it."""
+        if machine is None or (address := machine.address(self._connection.reach)) is None:
+            return Host()
+        request = compute_v1.GetGuestAttributesInstanceRequest(
+            project=self._connection.project,
+            zone=ref.location,
+            instance=machine.sent.name,
+            query_path=f"{health.GUEST_NAMESPACE}/{health.GUEST_KEY}",
+        )
+        try:
+            reply = await self._call(
+                lambda clients: clients.instances.get_guest_attributes(request, timeout=CALL_SECONDS, retry=None)
+            )
+        except api.NotFound:
+            return Host(address=address, asked=True)
+        return Host(address=address, asked=True, answered=health.said(reply.query_value.items))
+
+    async def _call(self, call: Callable[[_Clients], T]) -> T:
+        """The clients block, also when they are opened, so they are called in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(self._clients))
+
+    @property
+    def _clients(self) -> _Clients:
+        if self._opened is None:
+            self._opened = _open(self._connection.endpoint)
+        return self._opened
+
+    def _place(self, location: str) -> Place:
+        return Place(self._connection.project, location)
+
+
+def _open(endpoint: str | None) -> _Clients:
+    """Clients of Google with the worker's own credentials, or of an emulator without any."""
+    keep_requests_out_of_logs()
+    if endpoint is None:
+        return _Clients(compute_v1.InstancesClient(), compute_v1.ZoneOperationsClient())
+    nobody, options = AnonymousCredentials(), ClientOptions(api_endpoint=endpoint)  # type: ignore[no-untyped-call]
+    return _Clients(
+        compute_v1.InstancesClient(credentials=nobody, client_options=options),
+        compute_v1.ZoneOperationsClient(credentials=nobody, client_options=options),
+    )
+
+
+def _said(page: Any) -> str:
+    """The code of what a page warns of, if anything: that a zone was not reached, for one."""
+    return str(page.warning.code)
+
+
+def _adopted(order: Order, found: Slice) -> Adopted | Queued:
+    return Queued(ref=order.ref) if found.phase is Phase.QUEUED else Adopted(ref=order.ref)
+
+
+def _observation(found: Slice, hosts: tuple[Host, ...]) -> Observation:
+    failure = None
+    if found.phase is Phase.FAILED:
+        stopped = [machine.sent.name for machine in found.machines if machine.phase(found.being_deleted) is Phase.FAILED]
+        failure = Failure(kind=FailureKind.HOST_LOST, message=f"stopped, by hand or at the end of its run: {', '.join(stopped)}")
+    return Observation(ref=found.ref, phase=found.phase, hosts=hosts, created_at=found.created_at, failure=failure)
+
+
+def _unasked(machine: Machine | None, connection: Connection) -> Host:
+    return Host(address=None if machine is None else machine.address(connection.reach))
+
+
+def _done(operation: compute_v1.Operation) -> bool:
+    return operation.status == compute_v1.Operation.Status.DONE
+
+
+def _operation_fault(operation: compute_v1.Operation) -> Fault | None:
+    """Why it failed, if it did."""
+    if not _done(operation):
+        return None
+    return fault_of_errors(operation.error.errors, http=operation.http_error_status_code)

@@ -1,0 +1,254 @@
+"""Google's errors, translated by code into the port's closed set: one table per protocol, and what one code can mean.
+
+Text decides only between the meanings that a code is known to have: 8 in an operation is a stockout, a quota or a rate.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import requests
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from google.rpc import error_details_pb2 as details_pb2  # type: ignore[import-untyped]
+
+from activities.providers.gcp.codes import (
+    CAN_ALSO_MEAN,
+    EVERYWHERE,
+    HTTP,
+    IN_PROJECT,
+    IN_REGION,
+    IN_ZONE,
+    REASONS,
+    RPC,
+    SAYS,
+    TELLING,
+    ZONE_ALONE,
+    Meaning,
+)
+from activities.providers.gcp.credentials import HOW_TO_LOG_IN
+from activities.providers.port import (
+    Conflict,
+    Failure,
+    FailureKind,
+    Invalid,
+    PermissionDenied,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    Scope,
+    Stockout,
+    Transient,
+)
+
+DEFAULT_RETRY_SECONDS = 5.0
+"""When a rate limit does not say when to come back: Google's per-minute limits refill within seconds."""
+_SERVER_ERROR = 500
+
+
+class Place(NamedTuple):
+    """Where a call was made: what scopes name."""
+
+    project: str
+    location: str
+
+    def subject(self, scope: Scope) -> str:
+        """The zone, region or project itself."""
+        region = self.location.rsplit("-", 1)[0]
+        return {Scope.ZONE: self.location, Scope.REGION: region, Scope.PROJECT: self.project}[scope]
+
+
+class Fault(NamedTuple):
+    """One error, understood. `scope` is how far a quota or a permission reaches."""
+
+    meaning: Meaning
+    code: str
+    message: str
+    scope: Scope = Scope.ZONE
+    retry_after: float = DEFAULT_RETRY_SECONDS
+
+
+CAUGHT = (api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException, OSError, TimeoutError)
+"""What Google's clients raise."""
+
+
+def fault_of(error: BaseException) -> Fault:
+    """What an exception of Google's clients means."""
+    if isinstance(error, api.RetryError) and error.cause is not None:
+        return fault_of(error.cause)
+    if isinstance(error, api.GoogleAPICallError):
+        return _call_fault(error)
+    if isinstance(error, auth.GoogleAuthError) and not isinstance(error, auth.TransportError) and not error.retryable:
+        return Fault(Meaning.PERMISSION, type(error).__name__, f"{error}. {HOW_TO_LOG_IN}", Scope.PROJECT)
+    return Fault(Meaning.TRANSIENT, type(error).__name__, f"no answer from Google: {error or type(error).__name__}")
+
+
+def _call_fault(error: api.GoogleAPICallError) -> Fault:
+    """The codes of the service itself, before the class that the client made of them: classes mislead."""
+    details = [*(error.details or ()), *_header(error)]
+    if (fault := fault_of_errors(error.errors or (), http=error.code, details=details)) is not None:
+        return fault
+    for status in error.errors or ():
+        if isinstance(getattr(status, "code", None), int):
+            return fault_of_status(status)
+    message = error.message or type(error).__name__
+    if error.grpc_status_code is not None:
+        code = int(error.grpc_status_code.value[0])
+        return _understood(f"rpc {code}", RPC.get(code, Meaning.TRANSIENT), message, details)
+    status_code = int(error.code or 0)
+    return _understood(f"http {status_code}", _by_http(status_code), message, details)
+
+
+def _header(error: api.GoogleAPICallError) -> list[dict[str, str]]:
+    """When to come back, as HTTP says it, in the form of the detail that gRPC has for it."""
+    seconds = getattr(error.response, "headers", {}).get("Retry-After", "")
+    return [{"retryDelay": f"{seconds}s"}] if seconds else []
+
+
+def fault_of_status(status: Any) -> Fault:
+    """What a google.rpc.Status says: the error of a TPU operation, or why a queued resource failed."""
+    details = []
+    for packed in status.details:
+        for kind in (details_pb2.QuotaFailure, details_pb2.RetryInfo, details_pb2.ErrorInfo):
+            if packed.Is(kind.DESCRIPTOR):
+                unpacked = kind()
+                packed.Unpack(unpacked)
+                details.append(unpacked)
+    return _understood(f"rpc {status.code}", RPC.get(status.code, Meaning.TRANSIENT), status.message, details)
+
+
+def fault_of_errors(errors: Iterable[Any], *, http: int | None, details: Sequence[Any] = ()) -> Fault | None:
+    """What Compute's list of errors says, of an operation or of a reply; None if it has no codes.
+
+    A bulk insert that failed says VM_MIN_COUNT_NOT_REACHED, which is no cause: its neighbours in the list say why.
+    """
+    found = []
+    for entry in errors:
+        code, message, more = _entry(entry)
+        if code:
+            meaning = REASONS.get(code) or _by_http(int(http or 0))
+            found.append(_understood(code, meaning, message, [*details, *more]))
+    causes = [fault for fault in found if fault.code != "VM_MIN_COUNT_NOT_REACHED"] or found
+    return min(causes, key=lambda fault: TELLING.index(fault.meaning), default=None)
+
+
+def _entry(entry: Any) -> tuple[str, str, list[Any]]:
+    if isinstance(entry, Mapping):
+        return str(entry.get("reason") or entry.get("code") or ""), str(entry.get("message", "")), []
+    code = getattr(entry, "code", "")
+    if not isinstance(code, str):
+        return "", "", []
+    return code, str(entry.message), list(getattr(entry, "error_details", ()))
+
+
+def _by_http(status: int) -> Meaning:
+    return HTTP.get(status, Meaning.TRANSIENT if status >= _SERVER_ERROR or not status else Meaning.INVALID)
+
+
+def _understood(code: str, meaning: Meaning, message: str, details: Sequence[Any]) -> Fault:
+    """The code's meaning; of several, the one that a reason beside it names, or else its words."""
+    told = " ".join([message, *(text for detail in details for text in _quota_texts(detail))])
+    others = CAN_ALSO_MEAN.get(code, ())
+    named = [REASONS[reason] for detail in details if (reason := _reason(detail)) in REASONS]
+    said = next((other for other in others if SAYS[other].search(told)), meaning)
+    if any(_is_quota(detail) for detail in details) and Meaning.QUOTA in others and said is not Meaning.RATE:
+        said = Meaning.QUOTA
+    meaning = next((other for other in named if other in others), said)
+    retry = next((seconds for detail in details if (seconds := _retry_seconds(detail))), DEFAULT_RETRY_SECONDS)
+    return Fault(meaning, code, told, _reach(meaning, told), retry)
+
+
+def _reach(meaning: Meaning, told: str) -> Scope:
+    if meaning is Meaning.PERMISSION:
+        return Scope.ZONE if ZONE_ALONE.search(told) else Scope.PROJECT
+    if EVERYWHERE.search(told):
+        return Scope.PROJECT
+    if IN_ZONE.search(told):
+        return Scope.ZONE
+    if IN_REGION.search(told):
+        return Scope.REGION
+    return Scope.PROJECT if IN_PROJECT.search(told) else Scope.ZONE
+
+
+def _is_quota(detail: Any) -> bool:
+    return isinstance(detail, details_pb2.QuotaFailure) or _type(detail).endswith("google.rpc.QuotaFailure")
+
+
+def _quota_texts(detail: Any) -> list[str]:
+    """What a detail says about a quota, in the words by which its reach is told."""
+    if isinstance(detail, details_pb2.QuotaFailure):
+        return [violation.description for violation in detail.violations]
+    if isinstance(detail, Mapping):
+        return [str(violation.get("description", "")) for violation in detail.get("violations", ())] if _is_quota(detail) else []
+    quota = getattr(detail, "quota_info", None)
+    return [f"({quota.limit_name})"] if quota and quota.limit_name else []
+
+
+def _reason(detail: Any) -> str:
+    if isinstance(detail, details_pb2.ErrorInfo):
+        return str(detail.reason)
+    return str(detail.get("reason", "")) if isinstance(detail, Mapping) else ""
+
+
+def _retry_seconds(detail: Any) -> float:
+    if isinstance(detail, details_pb2.RetryInfo):
+        return float(detail.retry_delay.ToTimedelta().total_seconds())
+    delay = str(detail.get("retryDelay", "")) if isinstance(detail, Mapping) else ""
+    return float(delay[:-1]) if re.fullmatch(r"\d+(\.\d+)?s", delay) else 0.0
+
+
+def _type(detail: Any) -> str:
+    return str(detail.get("@type", "")) if isinstance(detail, Mapping) else ""
+
+
+def error_of(fault: Fault, place: Place) -> ProviderError:
+    """The port's error. What is not there when something is created is an argument that names nothing: invalid."""
+    message = f"{fault.message} ({fault.code})"
+    match fault.meaning:
+        case Meaning.STOCKOUT:
+            return Stockout(message)
+        case Meaning.QUOTA:
+            return QuotaExceeded(message, scope=fault.scope, subject=place.subject(fault.scope))
+        case Meaning.RATE:
+            return RateLimited(message, retry_after=fault.retry_after)
+        case Meaning.PERMISSION:
+            return PermissionDenied(message, scope=fault.scope, subject=place.subject(fault.scope))
+        case Meaning.INVALID | Meaning.NOT_FOUND:
+            return Invalid(message)
+        case Meaning.EXISTS:
+            return Conflict(message)
+    return Transient(message)
+
+
+_KINDS = {
+    Meaning.STOCKOUT: FailureKind.STOCKOUT,
+    Meaning.QUOTA: FailureKind.QUOTA,
+    Meaning.RATE: FailureKind.RATE_LIMIT,
+    Meaning.PERMISSION: FailureKind.PERMISSION,
+    Meaning.INVALID: FailureKind.INVALID,
+    Meaning.NOT_FOUND: FailureKind.INVALID,
+    Meaning.EXISTS: FailureKind.CONFLICT,
+    Meaning.PREEMPTED: FailureKind.PREEMPTED,
+}
+
+
+def failure_of(fault: Fault, place: Place) -> Failure:
+    """The same for what failed after the cloud had taken it, as observations carry it."""
+    scoped = fault.meaning in (Meaning.QUOTA, Meaning.PERMISSION)
+    return Failure(
+        kind=_KINDS.get(fault.meaning, FailureKind.GONE),
+        message=f"{fault.message} ({fault.code})",
+        scope=fault.scope if scoped else None,
+        subject=place.subject(fault.scope) if scoped else "",
+        retry_after_seconds=fault.retry_after if fault.meaning is Meaning.RATE else 0.0,
+    )
+
+
+@contextmanager
+def translated(place: Place) -> Iterator[None]:
+    """Raise the port's errors for Google's. The cause is left behind: it may quote the request, and with it a secret."""
+    try:
+        yield
+    except CAUGHT as error:
+        raise error_of(fault_of(error), place) from None

@@ -1,0 +1,292 @@
+"""Cloud TPU as a provider: a slice is a node, or a queued resource that becomes one of the same name."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import grpc
+from google.api_core import exceptions as api
+from google.cloud import tpu_v2
+from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
+from google.longrunning import operations_pb2  # type: ignore[import-untyped]
+
+from activities.providers.gcp import health, tpu_wire
+from activities.providers.gcp.calls import CALL_SECONDS, keep_requests_out_of_logs, looks
+from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of_status, translated
+from activities.providers.gcp.naming import request_id
+from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
+from activities.providers.gcp.startup import told, unspoken
+from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, is_ours
+from activities.providers.port import (
+    Adopted,
+    Conflict,
+    Created,
+    Deleting,
+    Gone,
+    Host,
+    Listing,
+    Observation,
+    Order,
+    Phase,
+    Queued,
+    Ref,
+    Transient,
+)
+
+_CANCELLED = 1
+_OPERATION_PAGES = 5
+"""How far back the reason of a failure is looked for: a reason is good to have, not worth a thousand calls."""
+
+
+class TpuProvider:
+    """Keeps the promises of `Provider` for one project; the session belongs to the caller, the client to this."""
+
+    def __init__(self, connection: Connection, session: aiohttp.ClientSession) -> None:
+        self._connection = connection
+        self._session = session
+        self._opened: tpu_v2.TpuAsyncClient | None = None
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        if self._opened is not None:
+            await self._opened.transport.close()  # type: ignore[no-untyped-call]
+            self._opened = None
+
+    async def create(self, order: Order) -> Created | Adopted | Queued:
+        """Order the node or put it in the queue, wait a little for the order to fail, and adopt what exists."""
+        settings = read(TpuSettings, order.settings)
+        metadata, secrets = told(order, settings)
+        node = tpu_wire.node_of(order, settings, metadata)
+        with unspoken(secrets), translated(self._place(order.location)):
+            if order.queued:
+                return await self._enqueue(order, settings, node)
+            return await self._make(order, settings, node)
+
+    async def observe(self, ref: Ref) -> Observation:
+        """Look at the node, or at what waits for one; its hosts are asked wherever they have addresses."""
+        with translated(self._place(ref.location)):
+            node = await self._node(ref)
+            if node is None or not is_ours(node, ref):
+                return await self._without_node(ref)
+            phase = node.phase
+            if phase is Phase.DELETING and node.pb.queued_resource:
+                queued = await self._queued(ref)
+                phase = Phase.PREEMPTED if queued is not None and queued.preempted else phase
+            hosts = await self._hosts(ref, node)
+        seen = Observation(ref=ref, phase=phase, hosts=hosts, created_at=node.created_at, failure=node.failure)
+        return seen.model_copy(update={"phase": Phase.RUNNING}) if seen.healthy and phase is Phase.BOOTING else seen
+
+    async def list(self, location: str, *, cluster: str) -> Listing:
+        """Nodes, and queued resources without one. There is no filter: what is not ours is left out here.
+
+        Queued resources are listed first: one that is ACTIVE has its node by the time that nodes are listed.
+        """
+        queued: dict[str, SeenQueued] = {}
+        nodes: dict[str, SeenNode] = {}
+        complete = True
+        with translated(self._place(location)):
+            async for page in self._queued_pages(location):
+                complete = complete and not page.unreachable
+                queued |= {tpu_wire.name_of(pb): SeenQueued(pb) for pb in page.queued_resources}
+            async for page in self._node_pages(location):
+                complete = complete and not page.unreachable
+                nodes |= {tpu_wire.name_of(pb): SeenNode(pb) for pb in page.nodes}
+        items = [self._listed(name, nodes.get(name), queued.get(name), location) for name in sorted(nodes.keys() | queued.keys())]
+        return Listing(items=tuple(item for item in items if item and item.labels.cluster == cluster), complete=complete)
+
+    async def delete(self, ref: Ref) -> Deleting | Gone:
+        """Delete the queued resource, and its node with it, or the node alone; each only if it is ours."""
+        with translated(self._place(ref.location)):
+            node, queued = await asyncio.gather(self._node(ref), self._queued(ref))
+            if not is_ours(node, ref) and not is_ours(queued, ref):
+                return Gone(ref=ref)
+            try:
+                if queued is not None and is_ours(queued, ref):
+                    if not queued.deleting:
+                        request = tpu_v2.DeleteQueuedResourceRequest(name=self._queued_name(ref), force=True)
+                        await self._client.delete_queued_resource(request, timeout=CALL_SECONDS)
+                elif node is not None and not node.deleting:
+                    await self._client.delete_node(name=self._node_name(ref), timeout=CALL_SECONDS)
+            except api.NotFound:
+                return Deleting(ref=ref)
+        return Deleting(ref=ref)
+
+    async def _make(self, order: Order, settings: TpuSettings, node: tpu_v2.Node) -> Created | Adopted:
+        """Nothing but its name makes this call repeatable: it takes no request id."""
+        try:
+            begun = await self._client.create_node(
+                parent=self._parent(order.location), node_id=order.name, node=node, timeout=CALL_SECONDS
+            )
+        except api.AlreadyExists:
+            await self._adopt(order)
+            return Adopted(ref=order.ref)
+        await self._raise_early_failure(begun.operation.name, order, settings)
+        return Created(ref=order.ref)
+
+    async def _adopt(self, order: Order) -> None:
+        found = await self._node(order.ref)
+        if found is None:
+            raise Transient(f"{order.name} existed and is gone; create it again")
+        if not is_ours(found, order.ref):
+            raise Conflict(
+                f"node {order.name} is taken in {order.location} by something without the labels of slice {order.slice}"
+            )
+
+    async def _enqueue(self, order: Order, settings: TpuSettings, node: tpu_v2.Node) -> Adopted | Queued:
+        parent = self._parent(order.location)
+        request = tpu_v2.CreateQueuedResourceRequest(
+            parent=parent,
+            queued_resource_id=order.name,
+            queued_resource=tpu_wire.queued_of(order, settings, node, parent=parent),
+            request_id=request_id(order, project=self._connection.project),
+        )
+        try:
+            begun = await self._client.create_queued_resource(request, timeout=CALL_SECONDS)
+            await self._raise_early_failure(begun.operation.name, order, settings)
+        except api.AlreadyExists:
+            pass
+        if await self._node(order.ref) is not None:
+            await self._adopt(order)
+            return Adopted(ref=order.ref)
+        queued = await self._queued(order.ref)
+        if queued is None:
+            raise Transient(f"queued resource {order.name} is not to be seen; create it again")
+        if not is_ours(queued, order.ref):
+            raise Conflict(f"queued resource {order.name} is taken in {order.location} by something that is not ours")
+        return Queued(ref=order.ref)
+
+    async def _raise_early_failure(self, operation: str, order: Order, settings: TpuSettings) -> None:
+        """Wait for the operation to end, but not for long; raise what it failed of. A slice preempted so soon was created."""
+        async for _ in looks(settings.create_wait_seconds):
+            try:
+                seen = await self._client.get_operation({"name": operation}, timeout=CALL_SECONDS)
+            except CAUGHT:
+                continue
+            if seen.done:
+                fault = _operation_fault(seen)
+                if fault is not None and fault.meaning is not Meaning.PREEMPTED:
+                    raise error_of(fault, self._place(order.location))
+                return
+
+    async def _without_node(self, ref: Ref) -> Observation:
+        """What waits for a node, or lost it; or why there is nothing."""
+        queued = await self._queued(ref)
+        if queued is None or not is_ours(queued, ref):
+            return await self._gone(ref)
+        hosts = (Host(),) * queued.hosts
+        failure = queued.failure(self._place(ref.location))
+        return Observation(ref=ref, phase=queued.phase, hosts=hosts, created_at=queued.created_at, failure=failure)
+
+    async def _gone(self, ref: Ref) -> Observation:
+        """Gone; with the reason, if its creation failed after the order was taken: only the operation still knows it."""
+        fault = await self._creation_fault(ref)
+        if fault is None:
+            return Observation(ref=ref, phase=Phase.GONE)
+        return Observation(ref=ref, phase=Phase.GONE, failure=failure_of(fault, self._place(ref.location)))
+
+    async def _creation_fault(self, ref: Ref) -> Fault | None:
+        request = {"name": self._parent(ref.location), "page_token": ""}
+        for _ in range(_OPERATION_PAGES):
+            try:
+                page = await self._client.list_operations(request, timeout=CALL_SECONDS)
+            except CAUGHT:
+                return None
+            for operation in page.operations:
+                about = tpu_v2.OperationMetadata.deserialize(operation.metadata.value)
+                if about.target == self._node_name(ref) and about.verb == "create":
+                    return _operation_fault(operation)
+            if not page.next_page_token:
+                return None
+            request["page_token"] = page.next_page_token
+        return None
+
+    async def _hosts(self, ref: Ref, node: SeenNode) -> tuple[Host, ...]:
+        addresses = node.addresses(self._connection.reach)
+        if node.repaired or node.phase in (Phase.PREEMPTED, Phase.FAILED, Phase.DELETING):
+            return tuple(Host(address=address, asked=address is not None) for address in addresses)
+        if self._connection.health is HealthBy.GUEST_ATTRIBUTES:
+            return await self._guests(ref, addresses)
+        return await health.ask(addresses, self._connection, self._session)
+
+    async def _guests(self, ref: Ref, addresses: tuple[str | None, ...]) -> tuple[Host, ...]:
+        """What the hosts wrote about themselves, for workers without a route to them."""
+        path = f"{health.GUEST_NAMESPACE}/{health.GUEST_KEY}"
+        request = tpu_v2.GetGuestAttributesRequest(name=self._node_name(ref), query_path=path)
+        try:
+            reply = await self._client.get_guest_attributes(request, timeout=CALL_SECONDS)
+        except api.NotFound:
+            return tuple(Host(address=address, asked=address is not None) for address in addresses)
+        said = [health.said(attributes.query_value.items) for attributes in reply.guest_attributes]
+        said += [None] * (len(addresses) - len(said))
+        pairs = zip(addresses, said, strict=False)
+        return tuple(Host() if address is None else Host(address=address, asked=True, answered=word) for address, word in pairs)
+
+    def _listed(self, name: str, node: SeenNode | None, queued: SeenQueued | None, location: str) -> Observation | None:
+        if node is not None and (labels := node.owner) is not None:
+            taken = node.phase is Phase.DELETING and queued is not None and queued.preempted
+            phase = Phase.PREEMPTED if taken else node.phase
+            hosts = tuple(Host(address=address) for address in node.addresses(self._connection.reach))
+            created_at, failure = node.created_at, node.failure
+        elif queued is not None and (labels := queued.owner) is not None:
+            phase, hosts, created_at = queued.phase, (Host(),) * queued.hosts, queued.created_at
+            failure = queued.failure(self._place(location))
+        else:
+            return None
+        ref = Ref(location=location, name=name, labels=labels)
+        return Observation(ref=ref, phase=phase, hosts=hosts, created_at=created_at, failure=failure)
+
+    async def _node(self, ref: Ref) -> SeenNode | None:
+        try:
+            return SeenNode(tpu_v2.Node.pb(await self._client.get_node(name=self._node_name(ref), timeout=CALL_SECONDS)))
+        except api.NotFound:
+            return None
+
+    async def _queued(self, ref: Ref) -> SeenQueued | None:
+        try:
+            found = await self._client.get_queued_resource(name=self._queued_name(ref), timeout=CALL_SECONDS)
+        except api.NotFound:
+            return None
+        return SeenQueued(tpu_v2.QueuedResource.pb(found))
+
+    async def _node_pages(self, location: str) -> AsyncIterator[Any]:
+        pager = await self._client.list_nodes(parent=self._parent(location), timeout=CALL_SECONDS)
+        async for page in pager.pages:
+            yield tpu_v2.ListNodesResponse.pb(page)
+
+    async def _queued_pages(self, location: str) -> AsyncIterator[Any]:
+        pager = await self._client.list_queued_resources(parent=self._parent(location), timeout=CALL_SECONDS)
+        async for page in pager.pages:
+            yield tpu_v2.ListQueuedResourcesResponse.pb(page)
+
+    @property
+    def _client(self) -> tpu_v2.TpuAsyncClient:
+        """Opened at the first call, because it belongs to the loop that it is opened in."""
+        if self._opened is None:
+            keep_requests_out_of_logs()
+            endpoint = self._connection.tpu_endpoint
+            if endpoint is None:
+                self._opened = tpu_v2.TpuAsyncClient()
+            else:
+                transport = TpuGrpcAsyncIOTransport(channel=grpc.aio.insecure_channel(endpoint))
+                self._opened = tpu_v2.TpuAsyncClient(transport=transport)
+        return self._opened
+
+    def _place(self, location: str) -> Place:
+        return Place(self._connection.project, location)
+
+    def _parent(self, location: str) -> str:
+        return f"projects/{self._connection.project}/locations/{location}"
+
+    def _node_name(self, ref: Ref) -> str:
+        return f"{self._parent(ref.location)}/nodes/{ref.name}"
+
+    def _queued_name(self, ref: Ref) -> str:
+        return f"{self._parent(ref.location)}/queuedResources/{ref.name}"
+
+
+def _operation_fault(operation: operations_pb2.Operation) -> Fault | None:
+    """Why it failed, if it did; one that was cancelled because its node was deleted did as it was told."""
+    failed = operation.done and operation.HasField("error") and operation.error.code != _CANCELLED
+    return fault_of_status(operation.error) if failed else None
