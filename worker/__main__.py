@@ -1,47 +1,103 @@
-"""`python -m worker`: run workflows and activities until stopped."""
+"""`python -m worker`: run workflows and activities until stopped; with `--embedded`, everything they need as well."""
 
 import asyncio
 import logging
 import os
-import signal
 import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
-from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
-from worker.assembly import worker_of
-from worker.attributes import Unregistered, register_attributes
+from penstock.config.problems import BadInput
+from worker.children import Ended
+from worker.home import DEFAULT_HOME, Home, HomeInUse
+from worker.serving import Unreachable, connected, stop_event, working
 from worker.settings import BadSettings, Settings, settings_from
+from worker.surroundings import StartFailed
+from worker.telemetry import configure_metrics
 
-log = logging.getLogger("worker")
+EXAMPLE_CLUSTER = Path("examples/cluster.yaml")
+EXAMPLE_SCENARIO = Path("examples/sim.yaml")
+_WRONG, _MISUSED = 1, 2
 
 
 @click.command()
-def main() -> None:
-    """Run Penstock's workflows and activities."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+@click.option("--embedded", is_flag=True, help="Start a Temporal server, a cloud and a cluster as well.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_HOME,
+    show_default=True,
+    help="Where they keep everything.",
+)
+@click.option(
+    "--cluster-file", type=click.Path(path_type=Path), default=EXAMPLE_CLUSTER, show_default=True, help="The cluster to start."
+)
+@click.option(
+    "--scenario",
+    type=click.Path(path_type=Path),
+    help=f"How the simulated cloud behaves. [default: {EXAMPLE_SCENARIO}, if there]",
+)
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=7233, show_default=True, help="The server's; a free one if it is taken."
+)
+@click.option(
+    "--ui-port", type=click.IntRange(1, 65535), default=8233, show_default=True, help="The UI's; a free one if it is taken."
+)
+def main(*, embedded: bool, data: Path, cluster_file: Path, scenario: Path | None, port: int, ui_port: int) -> None:
+    """Run Penstock's workflows and activities until stopped.
+
+    The server is found as Temporal's own tools find it: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, … With --embedded
+    there is one on this machine for as long as this process lives.
+    """
+    logging.basicConfig(
+        level=logging.WARNING if embedded else logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
     try:
-        asyncio.run(serve(settings_from()))
+        settings = settings_from()
+        configure_metrics(settings)
     except BadSettings as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        _fail(error, _MISUSED)
+    if not embedded:
+        _perform(_serve(settings))
+    from worker.embedded import Options, run_embedded
+
+    told = scenario or (EXAMPLE_SCENARIO if EXAMPLE_SCENARIO.exists() else None)
+    _perform(run_embedded(Options(Home(data), cluster_file, told, port=port, ui_port=ui_port), settings))
 
 
-async def serve(settings: Settings) -> None:
-    """Work until SIGTERM or SIGINT, then finish what is under way."""
-    stopped = asyncio.Event()
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(kind, stopped.set)
-    client = await Client.connect(os.environ["TEMPORAL_ADDRESS"], data_converter=pydantic_data_converter)
-    try:
-        await register_attributes(client)
-    except Unregistered as error:
-        log.warning("%s", error)
-    worker = worker_of(client, settings)
-    async with worker:
+async def _serve(settings: Settings) -> None:
+    """Work for the configured server until told to stop, then finish what is under way."""
+    stopped = stop_event()
+    client = await connected()
+    async with working(client, settings):
         click.echo(f"worker ready on task queue {settings.task_queue} at {client.service_client.config.target_host}")
         await stopped.wait()
+    click.echo("worker stopped")
+
+
+def _perform(work: Coroutine[Any, Any, None]) -> NoReturn:
+    """Do it, and end the process at once: the SDK's own threads crash interpreters that take their time (sdk-python#300)."""
+    try:
+        asyncio.run(work)
+    except (BadSettings, BadInput, HomeInUse, Unreachable) as error:
+        _fail(error, _MISUSED)
+    except (StartFailed, Ended) as error:
+        _fail(error, _WRONG)
+    _finish(0)
+
+
+def _fail(error: Exception, code: int) -> NoReturn:
+    click.echo(f"error: {error}", err=True)
+    _finish(code)
+
+
+def _finish(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """What a worker is made of: every workflow and activity, on one connection."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -15,6 +15,18 @@ STICKY_TIMEOUT = timedelta(seconds=1)
 """How long the workflows of a worker that was killed wait for it before another one takes them over."""
 GRACE = timedelta(seconds=5)
 """For activities under way when the worker is stopped: one call to a cloud."""
+CACHED_WORKFLOWS = 2000
+"""About 0.2 MB each: those of a cluster of that many slices are never read from their histories while they are awake."""
+CONCURRENT_ACTIVITIES = 500
+"""They wait for clouds most of the time; each location's look-out holds one for good."""
+
+
+class Assembly(NamedTuple):
+    """A worker, what it does beside its tasks, and how what it holds is closed."""
+
+    worker: Worker
+    guard: Callable[[], Awaitable[object]]
+    close: Callable[[], Awaitable[object]]
 
 
 def _present(module: str, name: str) -> Any | None:
@@ -24,6 +36,10 @@ def _present(module: str, name: str) -> Any | None:
         if error.name and module.startswith(error.name):
             return None
         raise
+
+
+async def _nothing() -> None:
+    return None
 
 
 def workflows() -> list[type]:
@@ -37,13 +53,11 @@ def workflows() -> list[type]:
     return [each for each in found if each is not None]
 
 
-def activities(client: Client) -> list[Callable[..., Any]]:
-    """Every activity."""
+def assembled(client: Client, settings: Settings) -> Assembly:
+    """A worker on a connection, ready to run."""
     found: list[Callable[..., Any]] = []
-    providers_class, nudges_class = (
-        _present("activities.providers.registry", "Providers"),
-        _present("activities.nudges", "Nudges"),
-    )
+    providers_class = _present("activities.providers.registry", "Providers")
+    nudges_class = _present("activities.nudges", "Nudges")
     providers = providers_class() if providers_class else None
     nudges = nudges_class() if nudges_class else None
     if deciding := _present("activities.deciding", "Deciding"):
@@ -60,19 +74,16 @@ def activities(client: Client) -> list[Callable[..., Any]]:
         found += [each.call_the_roll, each.keep_inventories]
     if verifying := _present("activities.verifying", "Verifying"):
         found.append(verifying(client, providers).verify_cluster)
-    return found
-
-
-def worker_of(client: Client, settings: Settings) -> Worker:
-    """A worker on a connection, ready to run."""
-    return Worker(
+    guard = _present("activities.rolls", "guard_inventories")
+    worker = Worker(
         client,
         task_queue=settings.task_queue,
         workflows=workflows(),
-        activities=activities(client),
+        activities=found,
         workflow_runner=production_runner(),
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=GRACE,
-        max_cached_workflows=2000,
-        max_concurrent_activities=500,
+        max_cached_workflows=CACHED_WORKFLOWS,
+        max_concurrent_activities=CONCURRENT_ACTIVITIES,
     )
+    return Assembly(worker, (lambda: guard(client)) if guard else _nothing, providers.close if providers else _nothing)

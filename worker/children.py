@@ -15,6 +15,10 @@ TAIL_LINES = 30
 """Of a log, to show why a process did not do as it should."""
 
 
+class Ended(Exception):  # noqa: N818 - it says what happened
+    """A process ended that should run."""
+
+
 class Child:
     """One process with a log of its own.
 
@@ -39,6 +43,11 @@ class Child:
     def exit_code(self) -> int | None:
         """Its exit code, if it has ended by itself."""
         return None if self._process is None else self._process.poll()
+
+    def check_alive(self) -> None:
+        """Raise `Ended`, with what it said last, if it has ended by itself."""
+        if self.exit_code is not None:
+            raise Ended(f"the {self.name} ended with exit code {self.exit_code}; {self.log} ends with:\n{self.tail}")
 
     @property
     def tail(self) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from temporalio.testing import WorkflowEnvironment
+
 TUNING: dict[str, str] = {
     "history.transferProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxPollRPS": "2000",
@@ -56,3 +58,12 @@ def server_command(
     for key, value in {**TUNING, **(dynamic or {})}.items():
         command += ["--dynamic-config-value", f"{key}={value}"]
     return command
+
+
+async def downloaded_executable(directory: Path) -> Executable:
+    """The executable that the SDK fetches where neither package nor path has one; raises `RuntimeError` if it cannot."""
+    directory.mkdir(parents=True, exist_ok=True)
+    async with await WorkflowEnvironment.start_local(download_dest_dir=str(directory)):
+        pass
+    fetched = max((path for path in directory.iterdir() if path.is_file()), key=lambda path: path.stat().st_mtime)
+    return Executable(fetched, "the SDK's download")

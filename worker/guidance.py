@@ -1,0 +1,44 @@
+"""What an embedded service says once it runs: where to look, and what to type next."""
+
+import os
+import sys
+from pathlib import Path
+
+from worker.home import DEFAULT_HOME, Home
+
+EXAMPLE_DEMAND = Path("examples/demand.json")
+"""Tasks that fit the example's cluster."""
+
+
+def guidance(home: Home, *, address: str, ui: str) -> str:
+    """The text, with commands that work as they stand in another terminal of the same directory."""
+    command = _command()
+    needed = [] if _found_by_itself(home) else [f"export TEMPORAL_ADDRESS={address}"]
+    lines = [
+        "",
+        f"Temporal UI: {ui}",
+        "",
+        "In another terminal, in this directory:",
+        *(f"  {line}" for line in needed),
+        f"  {command} status --watch",
+        f"  {command} demand submit {EXAMPLE_DEMAND}",
+        f"  {command} slices",
+        f"  {command} verify",
+        "",
+        f"Ctrl-C stops everything; {home.path}/ keeps it for the next start.",
+    ]
+    return "\n".join(lines)
+
+
+def _command() -> str:
+    """The `penstock` command as it can be typed here."""
+    beside = Path(sys.executable).with_name("penstock")
+    if not beside.exists():
+        return "penstock"
+    within = os.path.relpath(beside)
+    return str(beside) if within.startswith("..") else within
+
+
+def _found_by_itself(home: Home) -> bool:
+    """Whether commands find the server through the home's address file."""
+    return home.path.resolve() == DEFAULT_HOME.resolve()
