@@ -1,6 +1,7 @@
 """A state as a snapshot to decide on, with the ids kept aside to be joined when someone asks."""
 
 from collections.abc import Set as AbstractSet
+from datetime import timedelta
 from typing import NamedTuple
 
 from penstock.core.health import health_of
@@ -9,7 +10,7 @@ from penstock.model.building import DemandBuilder, joined, without
 from penstock.model.demand import Demand
 from penstock.model.runs import HostRef
 from penstock.model.shape import GangPlacement
-from penstock.model.slices import IN_FLIGHT, Slice, SliceState
+from penstock.model.slices import IN_FLIGHT, Availability, Health, Slice, SliceState
 from penstock.model.snapshot import Snapshot
 
 
@@ -32,7 +33,7 @@ def view_of(state: AutoscalerState) -> View:
         workload=demand.workload,
         slices=_as_capacity(state),
         usage=state.usage,
-        health=health_of(state, state.config, state.now),
+        health=_with_queues(state, health_of(state, state.config, state.now)),
         standing=tuple(state.standing[owner] for owner in sorted(state.standing)),
         launched=state.launched,
     )
@@ -40,16 +41,40 @@ def view_of(state: AutoscalerState) -> View:
 
 
 def _as_capacity(state: AutoscalerState) -> tuple[Slice, ...]:
-    """Slices that were ordered to drain are no capacity, whether or not they have said so yet."""
-    if not state.drains:
-        return state.slices
+    """Slices as a decision counts them.
+
+    Those ordered to drain are no capacity, whether or not they have said so yet. One in the cloud's queue is waited for like any
+    other that was asked for: as long as patience lasts.
+    """
     serving = (*IN_FLIGHT, SliceState.READY)
 
     def seen(piece: Slice) -> Slice:
-        leaves = piece.id in state.drains and piece.state in serving
-        return piece.model_copy(update={"state": SliceState.DRAINING}) if leaves else piece
+        if piece.id in state.drains and piece.state in serving:
+            return piece.model_copy(update={"state": SliceState.DRAINING})
+        return piece.model_copy(update={"queued": False}) if piece.queued and piece.since is not None else piece
 
     return tuple(map(seen, state.slices))
+
+
+def _with_queues(state: AutoscalerState, health: dict[str, Health]) -> dict[str, Health]:
+    """A group whose orders have waited in the cloud's queue beyond patience is asked for no more until the queue moves.
+
+    Otherwise every evaluation would add to the queue, for demand that already waits in it.
+    """
+    assert state.config is not None
+    waiting: dict[str, int] = {}
+    for piece in state.slices:
+        group = state.config.group(piece.group) if piece.queued and piece.since is not None else None
+        if group is not None and piece.since is not None:
+            patience = timedelta(seconds=state.config.patience_of(group))
+            waiting[group.name] = waiting.get(group.name, 0) + (piece.since + patience <= state.now)
+    found = dict(health)
+    for name, count in waiting.items():
+        own = found.get(name)
+        if count and (own is None or own.availability is Availability.AVAILABLE or (own.until and own.until <= state.now)):
+            reason = f"{count} of its slices {'waits' if count == 1 else 'wait'} in the cloud's queue"
+            found[name] = Health(availability=Availability.BACKOFF, reason=reason)
+    return found
 
 
 def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:

@@ -1,13 +1,17 @@
 """The ledger follows its slices."""
 
+from datetime import datetime
+
 from penstock.contract.lives import CancelDrainLetter, DeleteLetter, DrainLetter, DrainTerms, EmptyLetter
 from penstock.contract.orders import Launch, Orders
 from penstock.core.apply import apply, replay
 from penstock.core.bookkeeping import CLOSING
+from penstock.core.decide import decide
 from penstock.core.events import (
     Closed,
     ConfigApplied,
     Decided,
+    DemandSnapshot,
     DrainCancelled,
     DrainOrdered,
     DrainsConfirmed,
@@ -22,6 +26,8 @@ from penstock.core.events import (
 from penstock.core.specs import ADOPTED, NOBODYS, life_of, places_of
 from penstock.core.state import AutoscalerState
 from penstock.core.view import view_of
+from penstock.model.building import build_demand
+from penstock.model.demand import Task
 from penstock.model.failures import Failure, FailureKind, Phase
 from penstock.model.slices import HostState, HostUsage, SliceState
 from tests.state.ledgers import NOW, audited, cluster, config, later, ordered, report, states, told, unowned
@@ -216,3 +222,30 @@ def test_every_location_is_a_place_once() -> None:
         {"name": "d", "zone": None},
     )
     assert [place.key for place in places_of(config(*groups))] == ["gce:p/us-west4-a", "sim/anywhere", "sim/us-west4-a"]
+
+
+def queued(state: AutoscalerState, *slice_ids: str) -> AutoscalerState:
+    return told(ordered(state, *slice_ids), *(report(each, SliceState.REQUESTING, 1, queued=True) for each in slice_ids))
+
+
+def with_demand(state: AutoscalerState, tasks: int, at: datetime) -> AutoscalerState:
+    demand = build_demand([Task.model_validate({"id": f"t{i}", "resources": {"cpu": 4}}) for i in range(tasks)])
+    return apply(state, DemandSnapshot(at=at, epoch=1, revision=1, demand=demand))
+
+
+def test_a_slice_in_the_clouds_queue_is_waited_for_as_long_as_patience_lasts() -> None:
+    decision = decide(view_of(with_demand(queued(cluster(patience="10m"), "a"), 1, later(60))).snapshot)
+    assert decision.launched() == {}
+    assert decision.next_change_at == later(600)
+
+
+def test_beyond_patience_its_demand_is_served_elsewhere() -> None:
+    groups = ({"name": "g", "priority": 1}, {"name": "h", "priority": 2})
+    decision = decide(view_of(with_demand(queued(cluster(*groups), "a"), 1, later(601))).snapshot)
+    assert decision.launched() == {"h": 1}
+
+
+def test_a_group_whose_orders_wait_in_the_clouds_queue_is_asked_for_no_more() -> None:
+    decision = decide(view_of(with_demand(queued(cluster(), "a", "b"), 2, later(601))).snapshot)
+    assert decision.launched() == {}
+    assert "2 of its slices wait in the cloud's queue" in decision.unmet[0].message
