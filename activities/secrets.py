@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from penstock.config.problems import path_text
+from penstock.contract.problems import path_text
 
 _REFERENCE = re.compile(r"env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>.+)")
 _WRITTEN = "a secret is written as {secret: env:NAME} or {secret: file:PATH}"

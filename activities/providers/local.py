@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, JsonValue, ValidationErr
 from activities.providers.port import Host, Invalid, Order
 from activities.providers.sim import DEFAULT_TIMEOUT_SECONDS, SimProvider
 from activities.secrets import UnresolvedSecret, resolve
-from penstock.config.problems import path_text
+from penstock.contract.problems import path_text
 from penstock.model.value import Value
 
 DEFAULT_COMMAND = ("sleep", "infinity")

@@ -18,7 +18,7 @@ from emulators.local.store import Store
 from emulators.sim import cloud
 from emulators.sim.behaviour import Behaviour
 from emulators.sim.cloud import Phase, Refusal, Resource
-from penstock.config.problems import path_text
+from penstock.contract.problems import path_text
 from penstock.model.value import Value
 
 T = TypeVar("T", bound=Value)

@@ -17,7 +17,7 @@ from activities.providers.local import DEFAULT_COMMAND, LocalProvider
 from activities.providers.port import Invalid, PermissionDenied, ProviderError, QuotaExceeded, RateLimited, Ref, Scope, Stockout
 
 DEADLINE_SECONDS = 60.0
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 0.5
 REFUSALS: dict[type[ProviderError], dict[str, Any]] = {
     Stockout: {"capacity": 0},
     QuotaExceeded: {"quota": {"scope": "region", "limit": 0}},
@@ -67,7 +67,8 @@ class RunningLocal:
         if self._process is None:
             self.start()
         headers = {"Authorization": f"Bearer {self.token}"}
-        urllib.request.urlopen(urllib.request.Request(f"{self.url}/shutdown", method="POST", headers=headers)).close()
+        call = urllib.request.Request(f"{self.url}/shutdown", method="POST", headers=headers)
+        urllib.request.urlopen(call, timeout=DEADLINE_SECONDS).close()
         return self._end(None)
 
     def _end(self, kind: signal.Signals | None) -> int:

@@ -1,0 +1,111 @@
+"""Processes of local hosts: the gate before them, and who they are taken for."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from emulators.local.processes import Gated, Process, boot, is_running, look, remaining, send
+from tests.activities.waiting import until
+
+SECONDS = 60.0
+
+
+@pytest.fixture
+def bystander() -> Iterator[Process]:
+    """A process that is nobody's host, in a session of its own."""
+    child = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
+    try:
+        seen = look(child.pid)
+        assert seen is not None
+        yield Process(pid=child.pid, started_ticks=seen.started_ticks, boot=boot(), mark="none")
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_is_known_by_number_start_and_boot(bystander: Process) -> None:
+    assert is_running(bystander)
+    assert [seen.pid for seen in remaining([bystander])] == [bystander.pid]
+    for other in ({"started_ticks": bystander.started_ticks - 1}, {"boot": "an earlier one"}):
+        mistaken = bystander.model_copy(update=other)
+        assert not is_running(mistaken)
+        assert remaining([mistaken]) == []
+
+
+def test_a_signal_for_one_that_is_gone_does_not_reach_the_next_with_its_number(bystander: Process) -> None:
+    seen = look(bystander.pid)
+    assert seen is not None
+    send(seen._replace(started_ticks=seen.started_ticks - 1), signal.SIGKILL)
+    send(seen, signal.SIGSTOP)
+
+    async def look_again() -> str:
+        now = look(bystander.pid)
+        return "gone" if now is None else now.state
+
+    # Signals to a process arrive in the order they were sent, kills before all others.
+    asyncio.run(until(look_again, lambda state: state == "T", seconds=SECONDS))
+
+
+def test_what_a_host_began_is_found_when_the_host_itself_is_gone(tmp_path: Path) -> None:
+    gate = Gated(["/bin/sh", "-c", "sleep infinity & sleep infinity; :"], env={"PATH": os.environ["PATH"]}, log=tmp_path / "log")
+    child = gate.release()
+
+    async def left() -> int:
+        return len(remaining([gate.process]))
+
+    async def story() -> None:
+        await until(left, lambda count: count == 3, seconds=SECONDS)
+        child.kill()
+        child.wait()
+        assert not is_running(gate.process)
+        assert await left() == 2
+        assert remaining([gate.process.model_copy(update={"mark": "another"})]) == []
+
+    try:
+        asyncio.run(story())
+    finally:
+        for seen in remaining([gate.process]):
+            send(seen, signal.SIGKILL)
+    asyncio.run(until(left, lambda count: count == 0, seconds=SECONDS))
+
+
+def test_a_process_whose_owner_dies_before_it_is_released_never_runs(tmp_path: Path) -> None:
+    owner = f"""
+import os, signal
+from pathlib import Path
+from emulators.local.processes import Gated
+held = Gated(["touch", "{tmp_path}/held"], env=dict(os.environ), log=Path("{tmp_path}/log"))
+freed = Gated(["touch", "{tmp_path}/freed"], env=dict(os.environ), log=Path("{tmp_path}/log"))
+freed.release().wait()
+print(held.process.model_dump_json(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ended = subprocess.run([sys.executable, "-c", owner], stdout=subprocess.PIPE, text=True, check=False, timeout=SECONDS)
+    assert ended.returncode == -signal.SIGKILL
+    process = Process.model_validate_json(ended.stdout)
+
+    async def runs() -> bool:
+        return is_running(process)
+
+    asyncio.run(until(runs, lambda running: not running, seconds=SECONDS))
+    assert (tmp_path / "freed").exists()
+    assert not (tmp_path / "held").exists()
+
+
+def test_a_program_name_with_blanks_and_parentheses_is_read_over(tmp_path: Path) -> None:
+    odd = tmp_path / "a ) S (b"
+    odd.symlink_to("/bin/sleep")
+    child = subprocess.Popen([odd, "infinity"], start_new_session=True)
+    try:
+        seen = look(child.pid)
+        assert seen is not None
+        assert seen.session == child.pid
+    finally:
+        child.kill()
+        child.wait()
