@@ -27,11 +27,12 @@ class WatchRequest(Value):
 
 
 class Watched(Value):
-    """One round of watching. `done` once there is nothing left to watch here, now or later."""
+    """One round of watching. `place` if it is configured otherwise by now; `done` once there is nothing left to watch here."""
 
     known: str = ""
     resources: int = 0
     complete: bool = False
+    place: Place | None = None
     done: bool = False
 
 

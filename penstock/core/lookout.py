@@ -98,6 +98,16 @@ def after_look(
     return table, tuple(tellings)
 
 
+def undelivered(before: Mapping[str, Known], after: Mapping[str, Known], unheard: Iterable[str]) -> KnownTable:
+    """What is known if some slices did not hear what they were told: to them it is still news."""
+    table = dict(after)
+    for slice_id in unheard:
+        table.pop(slice_id, None)
+        if slice_id in before:
+            table[slice_id] = before[slice_id]
+    return table
+
+
 def to_ask(
     known: Mapping[str, Known],
     glimpses: Iterable[Glimpse],

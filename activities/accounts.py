@@ -1,0 +1,137 @@
+"""What Temporal knows of a cluster: its ledger, the slice workflows that run, and what each of them says."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from penstock.contract import names
+from penstock.contract.lives import SliceLife
+from penstock.core.state import AutoscalerState
+
+AT_ONCE = 16
+"""Calls under way at once, to Temporal or to a cloud: more of them gain nothing on either side."""
+QUERY_SECONDS = 20.0
+"""For an answer to a query: a workflow that has to be replayed first takes seconds."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Accounts(NamedTuple):
+    """The autoscaler's state, None if none runs, and the running slice workflows' groups by slice id."""
+
+    state: AutoscalerState | None
+    running: dict[str, str]
+
+
+class Books:
+    """Accounts of clusters, read again once they are too old: inventories of many locations share one reading."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._read: dict[str, tuple[float, Accounts]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def of(self, cluster: str, *, oldest_seconds: float) -> Accounts:
+        """What is known of a cluster, read at most so long ago."""
+        async with self._locks.setdefault(cluster, asyncio.Lock()):
+            read, accounts = self._read.get(cluster, (0.0, Accounts(None, {})))
+            if cluster in self._read and time.monotonic() - read <= oldest_seconds:
+                return accounts
+            began = time.monotonic()
+            accounts = Accounts(await state_of(self._client, cluster), await running_slices(self._client, cluster))
+            self._read[cluster] = (began, accounts)
+            return accounts
+
+
+async def status_of(client: Client, workflow_id: str) -> WorkflowExecutionStatus | None:
+    """How a workflow's newest run is; None if there is none."""
+    try:
+        return (await client.get_workflow_handle(workflow_id).describe()).status
+    except ValueError:
+        # The SDK does not know the status of a workflow that an operator paused: it is there, and will go on.
+        return WorkflowExecutionStatus.RUNNING
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+
+
+async def is_running(client: Client, workflow_id: str) -> bool:
+    """Whether a workflow runs, asked of the workflow itself: lists may lag behind."""
+    return await status_of(client, workflow_id) is WorkflowExecutionStatus.RUNNING
+
+
+async def state_of(client: Client, cluster: str) -> AutoscalerState | None:
+    """The state of the cluster's autoscaler, if one runs: what a closed one last knew is nobody's truth any more."""
+    if not await is_running(client, names.autoscaler_id(cluster)):
+        return None
+    return await last_state_of(client, cluster)
+
+
+async def last_state_of(client: Client, cluster: str) -> AutoscalerState | None:
+    """The last state of the cluster's autoscaler, running or not; None if there never was one."""
+    handle = client.get_workflow_handle(names.autoscaler_id(cluster))
+    try:
+        state: AutoscalerState = await handle.query(
+            names.DUMP, result_type=AutoscalerState, rpc_timeout=timedelta(seconds=QUERY_SECONDS)
+        )
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    return state
+
+
+async def running_slices(client: Client, cluster: str) -> dict[str, str]:
+    """Groups by slice id of the slice workflows that the server lists as running; the list may lag behind."""
+    query = f"{names.CLUSTER_ATTRIBUTE} = '{cluster}' AND WorkflowType = '{names.SLICE}' AND ExecutionStatus = 'Running'"
+    found: dict[str, str] = {}
+    async for execution in client.list_workflows(query):
+        group, _, slice_id = execution.id.removeprefix(f"{names.autoscaler_id(cluster)}/").partition("/")
+        found[slice_id] = group
+    return found
+
+
+async def life_of(client: Client, cluster: str, group: str, slice_id: str) -> SliceLife | None:
+    """What a slice's workflow says of it, also after its end; None if there is no such workflow any more."""
+    handle = client.get_workflow_handle(names.slice_workflow_id(cluster, group, slice_id))
+    try:
+        life: SliceLife = await handle.query(names.LIFE, result_type=SliceLife, rpc_timeout=timedelta(seconds=QUERY_SECONDS))
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    return life
+
+
+async def told(client: Client, workflow_id: str, signal: str, message: object) -> bool:
+    """Signal a workflow; whether there was one to hear it."""
+    try:
+        await client.get_workflow_handle(workflow_id).signal(signal, message)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+async def each(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    """The results of the work for every item, in order, so many at once. The first error ends it."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(item: T) -> R:
+        async with room:
+            return await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in items]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -1,0 +1,209 @@
+"""Audits: what the cloud has at a place, against what the ledger says and which slice workflows run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from activities.accounts import Accounts, Books, each, is_running, life_of, state_of, told
+from activities.providers.port import Labels, Listing, Provider, ProviderError, Ref, resource_name
+from activities.providers.registry import Providers
+from activities.provisioning import place_key
+from penstock.contract import names
+from penstock.contract.lives import LocationReport, Place, SliceReport, SliceReports, Unowned
+from penstock.contract.requests import AuditRequest
+from penstock.core.comparison import Findings, Resource, findings
+from penstock.core.lifecycle import report_of
+from penstock.core.state import AutoscalerState
+from penstock.model.failures import Phase
+from penstock.model.slices import Slice
+
+BEAT_SECONDS = 3.0
+"""Between heartbeats: several of them fit into the time after which a worker counts as dead."""
+REPORTS_AT_ONCE = 200
+"""Reports in one signal: few signals, each far below what a message may weigh."""
+
+
+@asynccontextmanager
+async def beating() -> AsyncIterator[None]:
+    """Heartbeats for as long as this lasts."""
+
+    async def beat() -> None:
+        while True:
+            activity.heartbeat()
+            await asyncio.sleep(BEAT_SECONDS)
+
+    beats = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beats.cancel()
+
+
+def resources_of(place: Place, listing: Listing) -> tuple[Resource, ...]:
+    """A listing as it is compared."""
+    return tuple(
+        Resource(
+            slice_id=item.labels.slice,
+            group=item.labels.group,
+            place=place.key,
+            name=item.ref.name,
+            phase=item.phase,
+            created_at=item.created_at,
+            hosts=max(1, len(item.hosts)),
+        )
+        for item in listing.items
+    )
+
+
+class Audit:
+    """One comparison of one place. Suspicions are confirmed with those concerned before anything is said."""
+
+    def __init__(self, client: Client, provider: Provider, place: Place) -> None:
+        self._client = client
+        self._provider = provider
+        self._place = place
+
+    async def of(self, listing: Listing, accounts: Accounts, *, asked: str | None = None) -> LocationReport | None:
+        """What nobody looks after here; None if no autoscaler runs that could be told.
+
+        Slices that run and are unknown to the autoscaler are made known to it before this returns.
+        """
+        if accounts.state is None:
+            return None
+        resources = resources_of(self._place, listing)
+        suspects = self._findings(resources, accounts.state, running=accounts.running, complete=listing.complete)
+        found = await self._confirmed(resources, suspects, accounts, complete=listing.complete) if any(suspects) else suspects
+        if found is None:
+            return None
+        await self._make_known(found.unreported)
+        return LocationReport(
+            account=self._place.account,
+            location=self._place.location,
+            at=datetime.now(UTC),
+            complete=listing.complete,
+            asked=asked,
+            unowned=tuple(self._unowned(resource) for resource in found.unowned if resource.phase is not Phase.DELETING),
+            missing=found.missing,
+        )
+
+    def _findings(
+        self, resources: Sequence[Resource], state: AutoscalerState, *, running: Iterable[str], complete: bool
+    ) -> Findings:
+        present = {resource.slice_id for resource in resources}
+        ours = [piece for piece in state.slices if piece.id in present or self._may_be_here(state, piece)]
+        return findings(resources, ledger=ours, running={*running}, starting=state.starting, complete=complete)
+
+    def _may_be_here(self, state: AutoscalerState, piece: Slice) -> bool:
+        """Where slices of a group are that is not configured any more, only their workflows know."""
+        group = state.config.group(piece.group) if state.config else None
+        return group is None or f"{group.provider.account}/{group.location}" == self._place.key
+
+    async def _confirmed(
+        self, resources: Sequence[Resource], suspects: Findings, accounts: Accounts, *, complete: bool
+    ) -> Findings | None:
+        """What still holds after the workflows, then the cloud, then the ledger were asked again, in this order.
+
+        A slice that ended or began while the first three readings were made is then seen as it is.
+        """
+        assert accounts.state is not None
+        groups = {resource.slice_id: resource.group for resource in suspects.unowned}
+        groups |= {piece.id: piece.group for piece in accounts.state.slices if piece.id in suspects.missing}
+        checked = await each(sorted(groups.items()), self._is_looked_after)
+        running = {*accounts.running, *(slice_id for slice_id, runs in checked if runs)}
+        absent = [(slice_id, groups[slice_id]) for slice_id, runs in checked if not runs]
+        present = dict(await each(absent, self._exists))
+        state = await state_of(self._client, self._place.cluster)
+        if state is None:
+            return None
+        left = [resource for resource in resources if present.get(resource.slice_id, True)]
+        found = self._findings(left, state, running=running, complete=complete)
+        elsewhere = {slice_id for slice_id, exists in present.items() if exists}
+        elsewhere |= await self._known_elsewhere(state, found.missing)
+        confirmed = tuple(i for i in found.missing if i in present and i not in elsewhere)
+        return found._replace(missing=confirmed, unowned=tuple(one for one in found.unowned if one.slice_id in present))
+
+    async def _is_looked_after(self, suspect: tuple[str, str]) -> tuple[str, bool]:
+        slice_id, group = suspect
+        return slice_id, await is_running(self._client, names.slice_workflow_id(self._place.cluster, group, slice_id))
+
+    async def _exists(self, suspect: tuple[str, str]) -> tuple[str, bool]:
+        slice_id, group = suspect
+        labels = Labels(cluster=self._place.cluster, group=group, slice=slice_id)
+        name = resource_name(cluster=labels.cluster, group=group, slice_id=slice_id)
+        seen = await self._provider.observe(Ref(location=self._place.location, name=name, labels=labels))
+        return slice_id, seen.phase is not Phase.GONE
+
+    async def _known_elsewhere(self, state: AutoscalerState, missing: Sequence[str]) -> set[str]:
+        """Of slices whose groups are not configured any more, those that were somewhere else."""
+        assert state.config is not None
+        unplaced = [piece for piece in state.slices if piece.id in missing and state.config.group(piece.group) is None]
+        lives = await each(unplaced, lambda piece: life_of(self._client, self._place.cluster, piece.group, piece.id))
+        return {life.spec.slice_id for life in lives if life is not None and place_key(life.spec) != self._place.key}
+
+    async def _make_known(self, resources: Sequence[Resource]) -> None:
+        lives = await each(resources, lambda one: life_of(self._client, self._place.cluster, one.group, one.slice_id))
+        await send_reports(self._client, self._place.cluster, [report_of(life) for life in lives if life is not None])
+
+    def _unowned(self, resource: Resource) -> Unowned:
+        return Unowned(
+            group=resource.group,
+            slice_id=resource.slice_id,
+            phase=resource.phase,
+            location=self._place.location,
+            provider=self._place.provider,
+            settings=self._place.settings,
+            created_at=resource.created_at,
+            hosts=resource.hosts,
+        )
+
+
+async def send_reports(client: Client, cluster: str, reports: Sequence[SliceReport]) -> None:
+    """Make slices known to their autoscaler."""
+    for first in range(0, len(reports), REPORTS_AT_ONCE):
+        batch = SliceReports(reports=tuple(reports[first : first + REPORTS_AT_ONCE]))
+        await told(client, names.autoscaler_id(cluster), names.SLICES_REPORTED, batch)
+
+
+class Auditing:
+    """The activity that audits a place because a recovery asks for it."""
+
+    def __init__(self, client: Client, providers: Providers) -> None:
+        self._client = client
+        self._providers = providers
+        self._books = Books(client)
+
+    @activity.defn(name=names.AUDIT)
+    async def audit(self, request: AuditRequest) -> bool:
+        """Audit until the place gave one complete listing, or nobody waits for it any more; whether it did."""
+        place, pause, first = request.place, request.place.rules.look_seconds, True
+        async with beating():
+            while True:
+                report = await self._report(request)
+                if report is None:
+                    return False
+                if report.complete or first:
+                    await told(self._client, names.autoscaler_id(place.cluster), names.LOCATION_REPORTED, report)
+                if report.complete:
+                    return True
+                first = False
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, place.rules.rest_seconds)
+
+    async def _report(self, request: AuditRequest) -> LocationReport | None:
+        """What the place shows now; None once the recovery that asked is over."""
+        place = request.place
+        accounts = await self._books.of(place.cluster, oldest_seconds=0)
+        recovery = accounts.state.recovery if accounts.state else None
+        if recovery is None or recovery.id != request.recovery:
+            return None
+        try:
+            provider = await self._providers.of(place.provider, place.settings)
+            listing = await provider.list(place.location, cluster=place.cluster)
+            return await Audit(self._client, provider, place).of(listing, accounts, asked=request.recovery)
+        except ProviderError as error:
+            raise ApplicationError(f"{place.key} cannot be listed: {error}", type=type(error).__name__) from error
