@@ -18,7 +18,9 @@ LARGEST = 10
 EFFORT = 200_000
 """What may be spent on decisions in search of remedies: a few seconds, however large the demand is."""
 LEAST_TRIED = 2
-"""Decisions that are always made: one to see what the demand takes, one to check it."""
+"""Decisions that are made even if they are large: one to see what the demand takes, one to check it."""
+BRIEF_EFFORT = 50_000
+"""What may be spent where others wait: a fraction of a second. Demand too large for it gets no remedy there."""
 PLENTY = 1_000_000
 """A limit that no demand reaches, to see how much the demand takes."""
 
@@ -49,17 +51,17 @@ class Remedy(Value):
         return f"raise {field} {whose} from {self.before} to {self.after}"
 
 
-def remedies_for(snapshot: Snapshot, decision: Decision) -> dict[int, Remedy]:
+def remedies_for(snapshot: Snapshot, decision: Decision, *, effort: int = EFFORT) -> dict[int, Remedy]:
     """Remedies for the largest unmet shapes, by position in `decision.unmet`."""
-    trials = _Trials(snapshot, decision)
+    trials = _Trials(snapshot, decision, effort)
     sizes = sorted(range(len(decision.unmet)), key=lambda i: (-decision.unmet[i].entries, i))
     found = {i: trials.remedy_for(decision.unmet[i]) for i in sizes[:LARGEST]}
     return {i: remedy for i, remedy in found.items() if remedy is not None}
 
 
-def remedy_for(snapshot: Snapshot, decision: Decision, unmet: Unmet) -> Remedy | None:
+def remedy_for(snapshot: Snapshot, decision: Decision, unmet: Unmet, *, effort: int = EFFORT) -> Remedy | None:
     """The first single change, in order of preference of the groups it helps, that meets these and harms no other."""
-    return _Trials(snapshot, decision).remedy_for(unmet)
+    return _Trials(snapshot, decision, effort).remedy_for(unmet)
 
 
 def with_remedy(config: ClusterConfig, remedy: Remedy) -> ClusterConfig:
@@ -85,10 +87,11 @@ def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]
 class _Trials:
     """Decisions with one setting changed, each made once, as many as the effort allows."""
 
-    def __init__(self, snapshot: Snapshot, decision: Decision) -> None:
+    def __init__(self, snapshot: Snapshot, decision: Decision, effort: int) -> None:
         self._snapshot = snapshot
         self._unmet = _unmet_entries(decision)
-        self._effort = EFFORT
+        self._effort = effort
+        self._least_tried = LEAST_TRIED if effort >= EFFORT else 0
         self._cost = _cost_of(snapshot)
         self._made: dict[tuple[Setting, int], Decision] = {}
 
@@ -129,7 +132,7 @@ class _Trials:
     def _decide(self, setting: Setting, value: int) -> Decision | None:
         """The decision with that value, or None once the effort is spent."""
         if (setting, value) not in self._made:
-            if self._effort < self._cost and len(self._made) >= LEAST_TRIED:
+            if self._effort < self._cost and len(self._made) >= self._least_tried:
                 return None
             self._effort -= self._cost
             config = _with_setting(self._snapshot.config, setting, value)

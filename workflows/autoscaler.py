@@ -1,0 +1,287 @@
+"""The autoscaler of one cluster: it remembers what it is told, has it decided on, and carries the orders out."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from temporalio import workflow
+from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
+
+from penstock.contract import names
+from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.lives import Letter, SliceLife
+from penstock.contract.messages import SlicesRequest, StatusRequest
+from penstock.contract.orders import Orders
+from penstock.contract.problems import BadMessage
+from penstock.contract.requests import KeepRequest, RollRequest
+from penstock.core.acceptance import accept
+from penstock.core.apply import apply
+from penstock.core.events import AnyEvent, Decided, LettersSent, RecoveryBegan, RollCalled, SlicesStarted
+from penstock.core.explain import Explanation
+from penstock.core.reception import receive
+from penstock.core.specs import life_of, places_of
+from penstock.core.state import AutoscalerState
+from penstock.core.status import page_of, status_of
+from penstock.core.summary import DecisionSummary
+from workflows import policies
+from workflows.answering import Answers
+from workflows.details import details_of
+
+BATCH = 50
+"""Slices started, or letters sent, in one workflow task: larger and smaller batches are slower."""
+MOST_CHILDREN = 1500
+"""Slices that one run starts: at 2,000 pending children the server ends the run."""
+
+_CLUSTER, _GROUP, _STATE, _CAUSE = (SearchAttributeKey.for_keyword(name) for name in names.SEARCH_ATTRIBUTES)
+
+
+@workflow.defn(name=names.AUTOSCALER)
+class AutoscalerWorkflow:
+    """Evaluate, carry out, rest until something changes; continue as new when the history is long.
+
+    No command depends on the clock: a worker that takes a run over may read an earlier time than the one before it.
+    """
+
+    @workflow.init
+    def __init__(self, state: AutoscalerState) -> None:
+        self._state = state
+        self._answers = Answers()
+        self._children = 0
+        self._kept: tuple[int, str | None] | None = None
+        """The configuration, and the recovery, for which inventories were last asked in this run."""
+        self._decided_on = -1
+        """How many messages the last decision of this run had seen."""
+        self._pace: asyncio.Task[None] | None = None
+        self._deadline: asyncio.Task[None] | None = None
+        self._deadline_at: datetime | None = None
+        self._details = ""
+
+    @workflow.run
+    async def run(self, _state: AutoscalerState) -> dict[str, str | int]:
+        """Until the cluster is deleted. Cancelled, it stops deciding; its slices live on."""
+        while not self._is_over():
+            await self._recover()
+            await self._keep_inventories()
+            await self._evaluate()
+            await self._launch()
+            await self._send_letters()
+            self._show_details()
+            if self._may_continue_as_new():
+                workflow.continue_as_new(self._state)
+            await workflow.wait_condition(self._has_work)
+        return {"cluster": self._cluster, "evaluations": self._state.evaluations, "config_revision": self._state.config_revision}
+
+    # What it is told. Dynamic handlers, because they alone take any payload: one that a typed handler cannot decode is lost.
+
+    @workflow.signal(dynamic=True)
+    def hear(self, name: str, payloads: Sequence[RawValue]) -> None:
+        """Every signal: from controllers, slices and inventories."""
+        for event in receive(self._state, name, _raw(payloads), workflow.now()):
+            self._tell(event)
+
+    @workflow.update(dynamic=True)
+    def answer(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
+        """Every update. None of them waits."""
+        try:
+            events, answer_in = accept(self._state, name, _raw(payloads), workflow.now())
+        except BadMessage as bad:
+            raise ApplicationError(str(bad), type="Refused") from None
+        for event in events:
+            self._tell(event)
+        return answer_in(self._state)
+
+    @answer.validator
+    def refuse(self, name: str, payloads: Sequence[RawValue]) -> None:
+        """Refuse before anything is written to the history."""
+        try:
+            accept(self._state, name, _raw(payloads), workflow.now())
+        except BadMessage as bad:
+            raise ApplicationError(str(bad), type="Refused") from None
+
+    # What it is asked.
+
+    @workflow.query(name=names.STATUS)
+    def status(self, request: StatusRequest = StatusRequest()) -> ClusterStatus:  # noqa: B008 - it is frozen
+        """How the cluster is; in one line if nothing changed since the version given."""
+        return status_of(self._state, request.since)
+
+    @workflow.query(name=names.DECISION)
+    def decision(self) -> DecisionSummary:
+        """What would be decided now, and why."""
+        return self._answers.decision(self._state)
+
+    @workflow.query(name=names.EXPLAIN)
+    def explain(self, task_id: str) -> Explanation:
+        """What becomes of one task."""
+        return self._answers.explanation(self._state, task_id)
+
+    @workflow.query(name=names.SLICES)
+    def slices(self, request: SlicesRequest = SlicesRequest()) -> SlicePage:  # noqa: B008 - it is frozen
+        """One page of the ledger."""
+        return page_of(self._state, request)
+
+    @workflow.query(name=names.DUMP)
+    def dump(self) -> AutoscalerState:
+        """Everything."""
+        return self._state
+
+    # What it does.
+
+    async def _recover(self) -> None:
+        """Have every running slice report, if the ledger cannot be trusted."""
+        recovery = self._state.recovery
+        if recovery is None or recovery.roll_called:
+            return
+        await workflow.execute_activity(
+            names.CALL_THE_ROLL,
+            RollRequest(cluster=self._cluster, recovery=recovery.id),
+            summary=f"ask all slices where they are: {recovery.reason}"[:200],
+            **policies.KEEP,
+        )
+        self._tell(RollCalled(at=workflow.now(), id=recovery.id))
+
+    async def _keep_inventories(self) -> None:
+        """See that every location is looked at, and audited if a recovery waits for it."""
+        wanted = self._wanted_inventories()
+        if wanted is None:
+            return
+        revision = self._state.config_revision
+        audited = ", audit them now" if wanted.recovery else ""
+        await workflow.execute_activity(
+            names.KEEP_INVENTORIES, wanted, summary=f"look at {len(wanted.places)} locations{audited}", **policies.KEEP
+        )
+        self._kept = (revision, wanted.recovery)
+
+    async def _evaluate(self) -> None:
+        if not self._is_due():
+            return
+        orders: Orders = await workflow.execute_activity(
+            names.DECIDE,
+            self._cluster,
+            result_type=Orders,
+            summary=f"evaluation {self._state.evaluations + 1}, {len(self._state.slices)} slices",
+            **policies.DECIDE,
+        )
+        if orders.recover is not None:
+            recovery = RecoveryBegan(at=workflow.now(), id=f"reset-{orders.run_id}", reason=orders.recover, run_id=orders.run_id)
+            self._tell(recovery)
+            return
+        self._tell(Decided(at=workflow.now(), orders=orders))
+        self._decided_on = orders.told
+        self._set_timers(orders)
+
+    def _set_timers(self, orders: Orders) -> None:
+        """The next evaluation is a pace away at least, and at the moment the decision named at most."""
+        assert self._state.config is not None
+        pace = self._state.config.evaluation.interval_seconds
+        self._pace = asyncio.create_task(workflow.sleep(pace, summary="least time between evaluations"))
+        if self._deadline is not None and not self._deadline.done():
+            if orders.next_change_at == self._deadline_at:
+                return
+            self._deadline.cancel()
+        self._deadline, self._deadline_at = None, orders.next_change_at
+        if orders.next_change_at is not None:
+            left = max(orders.next_change_at - orders.at, timedelta())
+            self._deadline = asyncio.create_task(workflow.sleep(left, summary="something changes by itself then"))
+
+    async def _launch(self) -> None:
+        """Start the workflows of ordered and adopted slices, in batches. Each is awaited, or continuing as new would lose it."""
+        while self._state.starting:
+            ids = self._state.starting[:BATCH]
+            found = [life_of(self._state, slice_id, workflow.now()) for slice_id in ids]
+            lives = [life for life in found if life is not None]
+            adopted = self._state.adopted
+            await asyncio.gather(*(self._start(life, again=life.spec.slice_id in adopted) for life in lives))
+            self._children += len(lives)
+            self._tell(SlicesStarted(at=workflow.now(), slice_ids=ids))
+            if self._run_is_long():
+                return
+
+    async def _start(self, life: SliceLife, *, again: bool) -> None:
+        spec = life.spec
+        pairs = ((_CLUSTER, spec.cluster), (_GROUP, spec.group), (_STATE, life.state.value), (_CAUSE, spec.cause))
+        reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
+        try:
+            await workflow.start_child_workflow(
+                names.SLICE,
+                life,
+                id=names.slice_workflow_id(spec.cluster, spec.group, spec.slice_id),
+                id_reuse_policy=reuse,
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
+                search_attributes=TypedSearchAttributes([SearchAttributePair(key, value) for key, value in pairs]),
+                static_summary=f"{spec.group} in {spec.location} for {spec.cause}",
+            )
+        except WorkflowAlreadyStartedError:
+            return  # It was started before this run was reset, or by a report that came late: it speaks for itself.
+
+    async def _send_letters(self) -> None:
+        """Tell slices what is wanted of them. One that cannot be told runs no more; the inventory finds what it left."""
+        while self._state.letters:
+            letters = self._state.letters[:BATCH]
+            groups = {piece.id: piece.group for piece in self._state.slices}
+            known = [letter for letter in letters if letter.slice_id in groups]
+            await asyncio.gather(*(self._send(groups[letter.slice_id], letter) for letter in known))
+            self._tell(LettersSent(at=workflow.now(), count=len(letters)))
+            if self._run_is_long():
+                return
+
+    async def _send(self, group: str, letter: Letter) -> None:
+        handle = workflow.get_external_workflow_handle(names.slice_workflow_id(self._cluster, group, letter.slice_id))
+        try:
+            await handle.signal(names.LETTER, letter)
+        except FailureError:
+            return
+
+    def _show_details(self) -> None:
+        details = details_of(status_of(self._state))
+        if details != self._details:
+            self._details = details
+            workflow.set_current_details(details)
+
+    # When it does it.
+
+    def _has_work(self) -> bool:
+        state = self._state
+        unheard = state.recovery is not None and not state.recovery.roll_called
+        errands = state.starting or state.letters or unheard or self._wanted_inventories() is not None
+        return bool(errands) or self._is_due() or self._may_continue_as_new() or self._is_over()
+
+    def _is_due(self) -> bool:
+        state = self._state
+        held = state.config is None or state.recovery is not None or state.paused is not None or state.closing
+        if held or (self._pace is not None and not self._pace.done()):
+            return False
+        return state.told > self._decided_on or (self._deadline is not None and self._deadline.done())
+
+    def _wanted_inventories(self) -> KeepRequest | None:
+        """What inventories are still to be asked in this run, if anything."""
+        state, kept = self._state, self._kept
+        if state.config is None:
+            return None
+        recovery = state.recovery.id if state.recovery is not None else None
+        if kept is not None and kept[0] == state.config_revision and recovery in (None, kept[1]):
+            return None
+        return KeepRequest(places=places_of(state.config), recovery=recovery)
+
+    def _run_is_long(self) -> bool:
+        return workflow.info().is_continue_as_new_suggested() or self._children >= MOST_CHILDREN
+
+    def _may_continue_as_new(self) -> bool:
+        return self._run_is_long() and workflow.all_handlers_finished()
+
+    def _is_over(self) -> bool:
+        state = self._state
+        return state.closing and not state.slices and not state.starting and state.recovery is None
+
+    @property
+    def _cluster(self) -> str:
+        return workflow.info().workflow_id.removeprefix(names.autoscaler_id(""))
+
+    def _tell(self, event: AnyEvent) -> None:
+        self._state = apply(self._state, event)
+
+
+def _raw(payloads: Sequence[RawValue]) -> bytes:
+    return payloads[0].payload.data if payloads else b""

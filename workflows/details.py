@@ -1,0 +1,56 @@
+"""What the Temporal UI shows of an autoscaler while it runs: its groups, and the demand nobody can take."""
+
+from penstock.contract.answers import ClusterStatus, GroupStatus
+from penstock.model.slices import IN_FLIGHT, SliceState
+
+LARGEST_DETAILS = 19_000
+"""Bytes: Temporal takes 20 kB."""
+
+
+def details_of(status: ClusterStatus) -> str:
+    """A table of groups and the unmet demand, in Markdown, cut where the UI would refuse it."""
+    head = [*_notices(status), "| group | READY | on their way | leaving | of | availability |", "|---|--:|--:|--:|--:|---|"]
+    tail = ["", _demand(status)]
+    rows = [_row(group) for group in status.groups]
+    room = LARGEST_DETAILS - sum(_size(line) for line in [*head, *tail])
+    shown: list[str] = []
+    for row in rows:
+        room -= _size(row)
+        if room < 0:
+            tail.insert(0, f"… and {len(rows) - len(shown)} more groups")
+            break
+        shown.append(row)
+    return "\n".join([*head, *shown, *tail])
+
+
+def _size(line: str) -> int:
+    return len(line.encode()) + 1
+
+
+def _notices(status: ClusterStatus) -> list[str]:
+    """Why nothing is ordered, if nothing is."""
+    found = []
+    if status.closing:
+        found.append("**The cluster is being deleted.**")
+    if status.paused is not None:
+        found.append(f"**Paused.** {status.paused}")
+    if status.recovery is not None:
+        found.append(f"**Recovering:** {status.recovery.reason} Waiting for {', '.join(status.recovery.waiting_for[:5])}.")
+    return [line for notice in found for line in (notice, "")]
+
+
+def _row(group: GroupStatus) -> str:
+    ready = group.slices.get(SliceState.READY, 0)
+    coming = sum(group.slices.get(state, 0) for state in IN_FLIGHT)
+    leaving = sum(group.slices.values()) - ready - coming
+    until = f" until {group.until:%Y-%m-%d %H:%M:%S} UTC" if group.until else ""
+    name = group.name if group.configured else f"{group.name} (no longer configured)"
+    return f"| {name} | {ready} | {coming} | {leaving} | {group.max_slices} | {group.availability}{until} |"
+
+
+def _demand(status: ClusterStatus) -> str:
+    tasks = sum(source.tasks for source in status.demand.values())
+    if not status.unmet:
+        return f"{tasks} tasks are waiting or placed; none is unmet."
+    unmet = ", ".join(f"{count} {code}" for code, count in sorted(status.unmet.items()))
+    return f"{tasks} tasks are waiting or placed; unmet: {unmet}."
