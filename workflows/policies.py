@@ -31,6 +31,16 @@ WATCH: dict[str, Any] = {
     "heartbeat_timeout": timedelta(seconds=15),
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=15)),
 }
+AUDIT: dict[str, Any] = WATCH | {"start_to_close_timeout": timedelta(hours=1)}
+"""A recovery waits for it for as long as the location gives no complete list."""
+ROLL: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(minutes=10),
+    "heartbeat_timeout": timedelta(seconds=15),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
+}
+"""Thousands of slices are asked, some hundred a second."""
+VERIFY: dict[str, Any] = ROLL | {"retry_policy": RetryPolicy(maximum_attempts=3)}
+"""Somebody waits for the answer: a fault that lasts is the answer."""
 
 _ASKING: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=120),

@@ -1,0 +1,108 @@
+"""The roll of a cluster's slices, called when a ledger cannot be trusted, and the inventories that must run."""
+
+from collections.abc import Iterable
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from activities.accounts import each, last_state_of, life_of, running_slices, state_of, status_of
+from activities.auditing import beating, send_reports
+from penstock.contract import names
+from penstock.contract.lives import Place, SliceReport
+from penstock.contract.requests import KeepRequest, RollRequest
+from penstock.core.lifecycle import report_of
+from penstock.core.specs import places_of
+
+_CLUSTER = SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE)
+_SPEAK_FOR_THEMSELVES = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CANCELED)
+"""Workflows whose last word holds. One that was terminated left its slice behind: the inventory finds that."""
+
+
+class Rolls:
+    """The activities by which an autoscaler learns who is there."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @activity.defn(name=names.CALL_THE_ROLL)
+    async def call_the_roll(self, request: RollRequest) -> int:
+        """Have every slice's last word sent to the autoscaler, as the same report that the slice would send; how many there were.
+
+        The server's list may lag behind: it is read until it brings nothing new, and slices of the ledger are asked one by one.
+        """
+        async with beating():
+            asked: set[str] = set()
+            while fresh := {i: group for i, group in (await self._listed(request.cluster)).items() if i not in asked}:
+                asked |= fresh.keys()
+                await self._report(request.cluster, fresh)
+            state = await state_of(self._client, request.cluster)
+            starting = set(state.starting) if state else set()
+            slices = state.slices if state else ()
+            left = {piece.id: piece.group for piece in slices if piece.id not in asked and piece.id not in starting}
+            await self._report(request.cluster, left)
+            return len(asked | left.keys())
+
+    @activity.defn(name=names.KEEP_INVENTORIES)
+    async def keep_inventories(self, request: KeepRequest) -> None:
+        """See that every place is watched, and audited if a recovery asks for it."""
+        queue = activity.info().task_queue
+        await ensure_inventories(self._client, request.places, recovery=request.recovery, task_queue=queue)
+
+    async def _listed(self, cluster: str) -> dict[str, str]:
+        return await running_slices(self._client, cluster)
+
+    async def _report(self, cluster: str, slices: dict[str, str]) -> None:
+        reports = await each(sorted(slices.items()), lambda item: self._last_word(cluster, *item))
+        await send_reports(self._client, cluster, [report for report in reports if report is not None])
+
+    async def _last_word(self, cluster: str, slice_id: str, group: str) -> SliceReport | None:
+        status = await status_of(self._client, names.slice_workflow_id(cluster, group, slice_id))
+        if status not in _SPEAK_FOR_THEMSELVES:
+            return None
+        try:
+            life = await life_of(self._client, cluster, group, slice_id)
+        except RPCError as error:
+            # A slice that does not answer may be anywhere in its life: nothing is decided without it.
+            raise ApplicationError(f"slice {slice_id} runs and does not say where it is: {error.message}") from error
+        return None if life is None else report_of(life)
+
+
+async def ensure_inventories(
+    client: Client, places: Iterable[Place], recovery: str | None = None, *, task_queue: str = names.TASK_QUEUE
+) -> None:
+    """Start the inventories that do not run; with `recovery`, ask each for an audit."""
+    await each(places, lambda place: _ensure(client, place, recovery, task_queue))
+
+
+async def guard_inventories(client: Client, *, task_queue: str = names.TASK_QUEUE) -> int:
+    """Once: start every inventory that is missing, of every cluster whose autoscaler runs; how many clusters were seen.
+
+    An inventory that was terminated by hand is thus started again, whoever did it.
+    """
+    clusters = [
+        execution.id.removeprefix(names.autoscaler_id(""))
+        async for execution in client.list_workflows(f"WorkflowType = '{names.AUTOSCALER}' AND ExecutionStatus = 'Running'")
+    ]
+    for cluster in clusters:
+        state = await last_state_of(client, cluster)
+        if state is not None and state.config is not None:
+            await ensure_inventories(client, places_of(state.config), task_queue=task_queue)
+    return len(clusters)
+
+
+async def _ensure(client: Client, place: Place, recovery: str | None, task_queue: str) -> None:
+    """To start one that runs costs it nothing, not even an event, unless it is asked for an audit."""
+    await client.start_workflow(
+        names.INVENTORY,
+        place,
+        id=names.inventory_id(place.cluster, place.account, place.location),
+        task_queue=task_queue,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        start_signal=None if recovery is None else names.AUDIT_NOW,
+        start_signal_args=() if recovery is None else (recovery,),
+        search_attributes=TypedSearchAttributes([SearchAttributePair(_CLUSTER, place.cluster)]),
+        static_summary=f"what {place.account} has in {place.location}",
+    )

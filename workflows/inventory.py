@@ -1,0 +1,94 @@
+"""The workflow that watches one location of a provider, for as long as the cluster may have something there."""
+
+import asyncio
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+from penstock.contract import names
+from penstock.contract.lives import Place
+from penstock.contract.requests import AuditRequest, Watched, WatchRequest
+from workflows import policies
+
+
+@workflow.defn(name=names.INVENTORY)
+class InventoryWorkflow:
+    """Round after round of watching; beside it, an audit for every recovery that asks for one.
+
+    What its slices were told is carried from round to round, so that they hear only what is news.
+    """
+
+    @workflow.init
+    def __init__(self, place: Place, known: str = "") -> None:
+        self._place = place
+        self._known = known
+        self._watched: Watched | None = None
+        self._asked: list[str] = []
+        """Recoveries that wait for an audit, the first of them under way."""
+
+    @workflow.run
+    async def run(self, place: Place, known: str = "") -> None:  # noqa: ARG002 - taken by __init__, for handlers that run first
+        """Until there is nothing left to watch, or the history is long."""
+        self._show()
+        audits = asyncio.create_task(self._audit_when_asked())
+        while not self._is_over() and not self._is_due_anew():
+            self._watched = await self._watch()
+            self._known = self._watched.known
+            self._place = self._watched.place or self._place
+            self._show()
+        audits.cancel()
+        if not self._is_over():
+            workflow.continue_as_new(args=[self._place, self._known])
+
+    @workflow.signal(name=names.AUDIT_NOW)
+    def audit_now(self, recovery: str) -> None:
+        """A recovery waits for a complete comparison of this place."""
+        if recovery not in self._asked:
+            self._asked.append(recovery)
+
+    def _is_over(self) -> bool:
+        return self._watched is not None and self._watched.done and not self._asked
+
+    def _is_due_anew(self) -> bool:
+        """An audit under way is not left behind."""
+        return workflow.info().is_continue_as_new_suggested() and not self._asked
+
+    async def _watch(self) -> Watched:
+        watched: Watched = await workflow.execute_activity(
+            names.WATCH,
+            WatchRequest(place=self._place, seconds=policies.WATCH_ROUND.total_seconds(), known=self._known),
+            result_type=Watched,
+            summary=f"watch {self._place.key}",
+            **policies.WATCH,
+        )
+        return watched
+
+    async def _audit_when_asked(self) -> None:
+        while True:
+            await workflow.wait_condition(lambda: bool(self._asked))
+            try:
+                await workflow.execute_activity(
+                    names.AUDIT,
+                    AuditRequest(place=self._place, recovery=self._asked[0]),
+                    result_type=bool,
+                    summary=f"compare {self._place.key} with the ledger, for a recovery",
+                    **policies.AUDIT,
+                )
+            except ActivityError as error:
+                workflow.logger.warning("the audit of %s failed and is repeated: %s", self._place.key, error.cause)
+                continue
+            del self._asked[0]
+
+    def _show(self) -> None:
+        """For the Temporal UI."""
+        watched = self._watched
+        seen = "not looked at yet"
+        if watched is not None:
+            seen = f"{watched.resources} resources" + ("" if watched.complete else ", and the last list was not complete")
+        rules = self._place.rules
+        workflow.set_current_details(
+            f"**{self._place.account}** in **{self._place.location}**, for cluster {self._place.cluster}\n\n"
+            f"- last round: {seen}\n"
+            f"- looks every {rules.look_seconds:g} s while something is on its way, else every {rules.rest_seconds:g} s\n"
+            f"- compares cloud, ledger and slice workflows every {rules.audit_seconds:g} s\n"
+        )

@@ -1,0 +1,33 @@
+"""The short workflow behind `penstock verify`: it runs where the clouds can be reached."""
+
+from temporalio import workflow
+
+from penstock.contract import names
+from penstock.contract.answers import Verdict
+from penstock.contract.requests import VerifyRequest
+from workflows import policies
+
+
+@workflow.defn(name=names.VERIFY)
+class VerifyWorkflow:
+    """One comparison of ledger, workflows and clouds."""
+
+    @workflow.run
+    async def run(self, request: VerifyRequest) -> Verdict:
+        """What differs now."""
+        verdict: Verdict = await workflow.execute_activity(
+            names.VERIFY_CLUSTER,
+            request,
+            result_type=Verdict,
+            summary=f"compare ledger, workflows and clouds of {request.cluster}",
+            **policies.VERIFY,
+        )
+        workflow.set_current_details(_told(verdict))
+        return verdict
+
+
+def _told(verdict: Verdict) -> str:
+    counts = f"{verdict.slices} slices, {verdict.workflows} workflows, {verdict.resources} resources"
+    lines = [f"- {difference.message}" for difference in verdict.differences[:50]]
+    lines += [f"- {place} gave no complete list" for place in verdict.unlisted]
+    return f"**{'agrees' if verdict.agrees else 'differs'}**: {counts} in {verdict.locations} locations\n\n" + "\n".join(lines)
