@@ -11,11 +11,10 @@ from typing import Any, NoReturn
 import click
 
 from penstock.config.problems import BadInput
-from worker.children import Ended
+from worker.children import Ended, StartFailed
 from worker.home import DEFAULT_HOME, Home, HomeInUse
 from worker.serving import Unreachable, connected, stop_event, working
 from worker.settings import BadSettings, Settings, settings_from
-from worker.surroundings import StartFailed
 from worker.telemetry import configure_metrics
 
 EXAMPLE_CLUSTER = Path("examples/cluster.yaml")

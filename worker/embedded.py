@@ -16,14 +16,14 @@ from activities.providers.registry import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.config.cluster import load_cluster
 from penstock.model.cluster import ClusterConfig
-from worker.children import Child
+from worker.children import Child, StartFailed
 from worker.devserver import Executable, downloaded_executable, installed_executable
 from worker.guidance import guidance
 from worker.home import Home
 from worker.ports import LOOPBACK, free_port
 from worker.serving import STOP_SIGNALS, stop_event, working
 from worker.settings import Settings
-from worker.surroundings import StartFailed, clouds, connected_to, temporal_server
+from worker.surroundings import clouds, connected_to, temporal_server
 
 TEMPORAL_PORT = 7233
 """Temporal's own default."""

@@ -20,7 +20,7 @@ from emulators.local.__main__ import DEFAULT_PORT as LOCAL_PORT
 from emulators.local.__main__ import TOKEN_FILE
 from emulators.sim.__main__ import DEFAULT_PORT as SIM_PORT
 from penstock.model.cluster import ClusterConfig
-from worker.children import Child
+from worker.children import Child, StartFailed
 from worker.devserver import Executable, server_command
 from worker.home import Home
 from worker.ports import LOOPBACK, free_port
@@ -31,10 +31,6 @@ READY_SECONDS = 60.0
 """A server that does not take calls by then is not going to."""
 _POLL_SECONDS = 0.02
 _NAMESPACE = "default"
-
-
-class StartFailed(Exception):  # noqa: N818 - it says what is the matter
-    """A server did not come up: which, and what it said last."""
 
 
 class Surrounding(NamedTuple):

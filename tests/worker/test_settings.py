@@ -1,0 +1,36 @@
+"""Settings come from the environment, and a bad one says which it is and what to write instead."""
+
+import pytest
+
+from worker.settings import BadSettings, Settings, settings_from
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert settings_from({}) == Settings(task_queue="penstock", metrics=None, otlp_endpoint=None)
+
+
+def test_everything_can_be_set() -> None:
+    environment = {
+        "PENSTOCK_TASK_QUEUE": "gpu-workers",
+        "PENSTOCK_METRICS": "127.0.0.1:9464",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317",
+    }
+
+    assert settings_from(environment) == Settings("gpu-workers", "127.0.0.1:9464", "http://collector:4317")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("PENSTOCK_TASK_QUEUE", " ", "PENSTOCK_TASK_QUEUE is empty; unset it to use 'penstock', or name a queue"),
+        ("PENSTOCK_METRICS", "9464", "PENSTOCK_METRICS is '9464', which is no address; write host:port, such as 127.0.0.1:9464"),
+        ("PENSTOCK_METRICS", "[::1]:99999", "PENSTOCK_METRICS is '[::1]:99999', which is no address"),
+        ("PENSTOCK_SIM_URL", "localhost:7234", "PENSTOCK_SIM_URL is 'localhost:7234', which is no URL; write http://host:port"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector", "OTEL_EXPORTER_OTLP_ENDPOINT is 'collector', which is no URL"),
+    ],
+)
+def test_a_bad_setting_names_its_variable_and_the_fix(variable: str, value: str, told: str) -> None:
+    with pytest.raises(BadSettings) as caught:
+        settings_from({variable: value})
+
+    assert str(caught.value).startswith(told)
