@@ -248,8 +248,12 @@ def roll_called(state: AutoscalerState, event: RollCalled) -> Changes:
 
 
 def letters_sent(state: AutoscalerState, event: LettersSent) -> Changes:
-    """The oldest letters are delivered."""
-    return {"letters": state.letters[event.count :]}
+    """Delivered letters are gone; others may have been written, or dropped with their slices, in the meantime."""
+    left = list(state.letters)
+    for letter in event.letters:
+        if letter in left:
+            left.remove(letter)
+    return {"letters": tuple(left)}
 
 
 def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from penstock.contract.lives import DrainTerms, LocationReport, SliceReport
+from penstock.contract.lives import DrainTerms, Letter, LocationReport, SliceReport
 from penstock.contract.orders import Orders
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand, TaskId
@@ -124,10 +124,10 @@ class SlicesStarted(Event):
 
 
 class LettersSent(Event):
-    """The first so many letters were delivered, or their slices are no longer there."""
+    """Letters were delivered, or their slices are no longer there."""
 
     kind: Literal["letters_sent"] = "letters_sent"
-    count: Positive
+    letters: tuple[Letter, ...]
 
 
 class DrainOrdered(Event):

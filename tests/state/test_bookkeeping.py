@@ -105,7 +105,15 @@ def test_a_drain_takes_the_capacity_away_at_once_and_tells_the_slice() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     assert state.letters == (DrainLetter(slice_id="a", terms=TERMS),)
     assert [piece.state for piece in view_of(state).snapshot.slices] == [SliceState.DRAINING]
-    assert apply(state, LettersSent(at=NOW, count=1)).letters == ()
+    assert apply(state, LettersSent(at=NOW, letters=state.letters)).letters == ()
+
+
+def test_letters_written_while_others_are_delivered_are_kept() -> None:
+    state = apply(ready(ready(cluster()), "b"), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    sent = state.letters
+    state = apply(state, DrainOrdered(at=NOW, slice_id="b", terms=TERMS))
+    state = told(state, report("a", SliceState.TERMINATED, 9))
+    assert apply(state, LettersSent(at=NOW, letters=sent)).letters == (DrainLetter(slice_id="b", terms=TERMS),)
 
 
 def test_a_drain_of_a_slice_that_nobody_knows_is_nothing() -> None:
