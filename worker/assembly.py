@@ -1,6 +1,5 @@
 """What a worker is made of: every workflow and activity, on one connection."""
 
-import importlib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -8,8 +7,23 @@ from typing import Any, NamedTuple
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from activities.auditing import Auditing
+from activities.deciding import Deciding
+from activities.nudges import Nudges
+from activities.providers.registry import Providers
+from activities.provisioning import Provisioning
+from activities.rolls import Rolls, guard_inventories
+from activities.verifying import Verifying
+from activities.watching import Watching
 from worker.sandbox import production_runner
 from worker.settings import Settings
+from workflows.autoscaler import AutoscalerWorkflow
+from workflows.inventory import InventoryWorkflow
+from workflows.slice_lifecycle import SliceLifecycleWorkflow
+from workflows.verification import VerifyWorkflow
+
+WORKFLOWS: tuple[type, ...] = (AutoscalerWorkflow, SliceLifecycleWorkflow, InventoryWorkflow, VerifyWorkflow)
+"""Every workflow, for workers and for those who replay histories."""
 
 STICKY_TIMEOUT = timedelta(seconds=1)
 """How long the workflows of a worker that was killed wait for it before another one takes them over."""
@@ -29,61 +43,34 @@ class Assembly(NamedTuple):
     close: Callable[[], Awaitable[object]]
 
 
-def _present(module: str, name: str) -> Any | None:
-    try:
-        return getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name and module.startswith(error.name):
-            return None
-        raise
-
-
-async def _nothing() -> None:
-    return None
-
-
-def workflows() -> list[type]:
-    """Every workflow."""
-    found = [
-        _present("workflows.autoscaler", "AutoscalerWorkflow"),
-        _present("workflows.slice_lifecycle", "SliceLifecycleWorkflow"),
-        _present("workflows.inventory", "InventoryWorkflow"),
-        _present("workflows.verification", "VerifyWorkflow"),
-    ]
-    return [each for each in found if each is not None]
-
-
 def assembled(client: Client, settings: Settings) -> Assembly:
     """A worker on a connection, ready to run."""
-    found: list[Callable[..., Any]] = []
-    providers_class = _present("activities.providers.registry", "Providers")
-    nudges_class = _present("activities.nudges", "Nudges")
-    providers = providers_class() if providers_class else None
-    nudges = nudges_class() if nudges_class else None
-    if deciding := _present("activities.deciding", "Deciding"):
-        found.append(deciding(client).decide)
-    if provisioning := _present("activities.provisioning", "Provisioning"):
-        each = provisioning(providers, nudges)
-        found += [each.create, each.observe, each.delete]
-    if watching := _present("activities.watching", "Watching"):
-        found.append(watching(client, providers, nudges).watch)
-    if auditing := _present("activities.auditing", "Auditing"):
-        found.append(auditing(client, providers).audit)
-    if rolls := _present("activities.rolls", "Rolls"):
-        each = rolls(client)
-        found += [each.call_the_roll, each.keep_inventories]
-    if verifying := _present("activities.verifying", "Verifying"):
-        found.append(verifying(client, providers).verify_cluster)
-    guard = _present("activities.rolls", "guard_inventories")
+    providers = Providers()
     worker = Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=workflows(),
-        activities=found,
+        workflows=WORKFLOWS,
+        activities=_activities(client, providers),
         workflow_runner=production_runner(),
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=GRACE,
         max_cached_workflows=CACHED_WORKFLOWS,
         max_concurrent_activities=CONCURRENT_ACTIVITIES,
     )
-    return Assembly(worker, (lambda: guard(client)) if guard else _nothing, providers.close if providers else _nothing)
+    return Assembly(worker, lambda: guard_inventories(client, task_queue=settings.task_queue), providers.close)
+
+
+def _activities(client: Client, providers: Providers) -> list[Callable[..., Any]]:
+    nudges = Nudges()
+    provisioning, rolls = Provisioning(providers, nudges), Rolls(client)
+    return [
+        Deciding(client).decide,
+        provisioning.create,
+        provisioning.observe,
+        provisioning.delete,
+        Watching(client, providers, nudges).watch,
+        Auditing(client, providers).audit,
+        rolls.call_the_roll,
+        rolls.keep_inventories,
+        Verifying(client, providers).verify_cluster,
+    ]

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.connection import DEFAULT_ADDRESS, connect
@@ -90,6 +91,6 @@ async def _guarding(guard: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await guard()
-        except RPCError as error:
-            log.warning("inventories could not be looked after (%s); again in %g s", error.message, GUARD_SECONDS)
+        except (TemporalError, TimeoutError) as error:
+            log.warning("inventories could not be looked after (%s); again in %g s", error, GUARD_SECONDS)
         await asyncio.sleep(GUARD_SECONDS)
