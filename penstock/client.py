@@ -1,0 +1,328 @@
+"""The way in for controllers and operators: tell a cluster what waits and runs, ask how it is, give it orders."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_jsonable_python
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import QueryRejectCondition, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from penstock.contract import names
+from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.messages import (
+    DEFAULT_SOURCE,
+    LARGEST_MESSAGE,
+    CancelDrainMessage,
+    CapacityMessage,
+    ClearBlockMessage,
+    CloseMessage,
+    ConfirmDrainMessage,
+    DrainMessage,
+    PauseMessage,
+    ReportMessage,
+    SlicesRequest,
+    StatusRequest,
+    UsageMessage,
+)
+from penstock.contract.sending import Outbox, Tasks, as_demand
+from penstock.core.apply import replay
+from penstock.core.events import ConfigApplied, RecoveryBegan
+from penstock.core.explain import Explanation
+from penstock.core.state import AutoscalerState
+from penstock.core.summary import DecisionSummary
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice, StandingItem
+
+CHECKED_AFTER_SECONDS = 10.0
+"""Reports get no answer: so often at most a reporter asks by itself whether everything must be sent again."""
+FIRST_START = "a new autoscaler knows no slices; whatever exists is found before anything is ordered"
+_WANTS: TypeAdapter[tuple[StandingItem, ...]] = TypeAdapter(tuple[StandingItem, ...])
+
+T = TypeVar("T")
+
+
+class NoSuchCluster(LookupError):  # noqa: N818 - it says what is the case
+    """No autoscaler of that name runs."""
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(f"there is no cluster {cluster!r} here; start it with its configuration")
+        self.cluster = cluster
+
+
+class Refused(Exception):  # noqa: N818 - it says what is the case
+    """The autoscaler did not take it, and says why."""
+
+
+class AutoscalerClient:
+    """One cluster's autoscaler. It numbers what it sends, sends differences, and sends everything again when told to.
+
+    Calls wait until a worker answers; bound them with `asyncio.timeout`.
+    """
+
+    def __init__(self, client: Client, cluster: str, *, task_queue: str = names.TASK_QUEUE) -> None:
+        self.cluster = cluster
+        self._client = client
+        self._task_queue = task_queue
+        self._epoch = int(time.time() * 1000)
+        self._outboxes: dict[str, Outbox] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._checked = time.monotonic()
+
+    async def start(self, config: ClusterConfig, *, exists_ok: bool = True) -> bool:
+        """Start the cluster; False if it runs already. It then keeps the configuration it has."""
+        if config.cluster != self.cluster:
+            raise Refused(f"cluster: the configuration is of {config.cluster}, not of {self.cluster}")
+        now = datetime.now(UTC)
+        began = RecoveryBegan(at=now, id=f"start-{uuid4().hex}", reason=FIRST_START)
+        attribute = SearchAttributePair(SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE), self.cluster)
+        try:
+            await self._client.start_workflow(
+                names.AUTOSCALER,
+                replay([ConfigApplied(at=now, config=config), began]),
+                id=names.autoscaler_id(self.cluster),
+                task_queue=self._task_queue,
+                search_attributes=TypedSearchAttributes([attribute]),
+                static_summary=f"autoscaler of {self.cluster}",
+            )
+        except WorkflowAlreadyStartedError:
+            if not exists_ok:
+                raise Refused(f"cluster {self.cluster} runs already") from None
+            return False
+        return True
+
+    # What a controller tells.
+
+    async def submit_demand(self, tasks: Tasks, *, source: str = DEFAULT_SOURCE) -> Accepted:
+        """Say what waits, all of it, most urgent first; answers with the revision that stands."""
+        demand = as_demand(tasks)
+        async with self._one_at_a_time:
+            outbox = self._outbox(source)
+            accepted = await self._submit(outbox, demand)
+            if accepted.resync_needed or (accepted.epoch, accepted.revision) != outbox.stamp:
+                outbox.begin_again(after=accepted.epoch)
+                accepted = await self._submit(outbox, demand)
+            return accepted
+
+    async def report(
+        self,
+        tasks: Tasks | None = None,
+        *,
+        usage: Mapping[str, Any] | None = None,
+        confirmed: Iterable[str] = (),
+        source: str = DEFAULT_SOURCE,
+    ) -> None:
+        """Say what waits, what runs where and which drains are done, of one moment. What is not given stays as it was."""
+        async with self._one_at_a_time:
+            *first, last = _usage_parts(usage or {}) or [{}]
+            for part in first:
+                await self._signal(names.USAGE, UsageMessage(usage=part))
+            rest = ReportMessage(usage=last or None, confirmed=tuple(confirmed))
+            if tasks is None:
+                await self._signal(names.REPORT, rest)
+                return
+            await self._check(source)
+            demand, outbox = as_demand(tasks), self._outbox(source)
+            messages = () if outbox.holds(demand) else outbox.messages(demand)
+            for message in messages[:-1]:
+                await self._signal(names.DEMAND, message)
+            last_message = messages[-1] if messages else None
+            whole = rest.model_copy(update={"demand": last_message})
+            if last_message is not None and _size(whole) > LARGEST_MESSAGE:
+                await self._signal(names.DEMAND, last_message)
+                whole = rest
+            await self._signal(names.REPORT, whole)
+            outbox.delivered(demand)
+
+    async def usage(self, usage: Mapping[str, Any]) -> None:
+        """Say what runs where: per slice one word, or one usage per host."""
+        for part in _usage_parts(usage):
+            await self._signal(names.USAGE, UsageMessage(usage=part))
+
+    async def confirm_drain(self, *slice_ids: str) -> None:
+        """Say that nothing runs on these slices any more."""
+        await self._signal(names.CONFIRM_DRAIN, ConfirmDrainMessage(slices=slice_ids))
+
+    # What anyone may ask.
+
+    async def status(self, since: int | None = None) -> ClusterStatus:
+        """How the cluster is; with the version one has, a short answer if nothing changed."""
+        status = await self._query(names.STATUS, ClusterStatus, StatusRequest(since=since))
+        self._note(status)
+        return status
+
+    async def decision(self) -> DecisionSummary:
+        """What would be decided now, and why."""
+        return await self._query(names.DECISION, DecisionSummary)
+
+    async def explain(self, task_id: str) -> Explanation:
+        """What becomes of one task, and why."""
+        return await self._query(names.EXPLAIN, Explanation, task_id)
+
+    async def slices(
+        self, *, group: str | None = None, state: str | None = None, page: int = 1, page_size: int = 200
+    ) -> SlicePage:
+        """One page of the slices in the ledger."""
+        return await self._query(names.SLICES, SlicePage, SlicesRequest(group=group, state=state, page=page, page_size=page_size))
+
+    async def all_slices(self, *, group: str | None = None, state: str | None = None) -> AsyncIterator[Slice]:
+        """Every slice in the ledger, page by page."""
+        page, pages = 0, 1
+        while page < pages:
+            found = await self.slices(group=group, state=state, page=page + 1)
+            for piece in found.slices:
+                yield piece
+            page, pages = found.page, found.pages
+
+    async def dump(self) -> AutoscalerState:
+        """Everything the autoscaler knows."""
+        return await self._query(names.DUMP, AutoscalerState)
+
+    # What an operator orders.
+
+    async def apply_config(self, config: ClusterConfig | Mapping[str, Any]) -> Done:
+        """A new configuration, in place of the one that stands."""
+        return await self._order(names.APPLY_CONFIG, config)
+
+    async def request_capacity(
+        self, owner: str, wants: Sequence[StandingItem | Mapping[str, Any]], *, expires: datetime | None = None
+    ) -> Done:
+        """A floor of capacity for an owner, in place of the one it had."""
+        items = _WANTS.validate_python(list(wants))
+        return await self._order(names.REQUEST_CAPACITY, CapacityMessage(owner=owner, wants=items, expires=expires))
+
+    async def release_capacity(self, owner: str) -> Done:
+        """Withdraw an owner's floor."""
+        return await self._order(names.REQUEST_CAPACITY, CapacityMessage(owner=owner))
+
+    async def drain(self, slice_id: str, *, cause: str = "operator", force: bool = False) -> Done:
+        """Empty a slice and give it back; with `force` also if work is left on it at the deadline."""
+        return await self._order(names.DRAIN_SLICE, DrainMessage(slice_id=slice_id, cause=cause, force=force))
+
+    async def cancel_drain(self, slice_id: str) -> Done:
+        """Let a draining slice serve again."""
+        return await self._order(names.CANCEL_DRAIN, CancelDrainMessage(slice_id=slice_id))
+
+    async def clear_block(self, group: str | None = None) -> Done:
+        """Ask the cloud again, for one group or for all."""
+        return await self._order(names.CLEAR_BLOCK, ClearBlockMessage(group=group))
+
+    async def pause(self, reason: str = "") -> Done:
+        """Launch and drain nothing until resumed."""
+        return await self._order(names.PAUSE, PauseMessage(reason=reason))
+
+    async def resume(self) -> Done:
+        """Let decisions go on."""
+        return await self._order(names.RESUME, {})
+
+    async def delete(self, *, force: bool = False) -> Done:
+        """Give every slice back and end the autoscaler; with `force` without waiting until slices are empty."""
+        return await self._order(names.CLOSE, CloseMessage(force=force))
+
+    async def deleted(self) -> None:
+        """Return once the cluster was deleted to its end."""
+        with self._in_words():
+            await self._handle.result()
+
+    # How.
+
+    @property
+    def _handle(self) -> "WorkflowHandle[Any, Any]":
+        return self._client.get_workflow_handle(names.autoscaler_id(self.cluster))
+
+    def _outbox(self, source: str) -> Outbox:
+        return self._outboxes.setdefault(source, Outbox(source, self._epoch))
+
+    async def _submit(self, outbox: Outbox, demand: Any) -> Accepted:
+        accepted: Accepted | None = None
+        for message in outbox.messages(demand):
+            accepted = await self._update(names.SUBMIT_DEMAND, message, Accepted)
+        assert accepted is not None
+        outbox.delivered(demand)
+        return accepted
+
+    async def _check(self, source: str) -> None:
+        """Find out now and then whether what was sent by signal arrived as it was meant."""
+        if source in self._outboxes and time.monotonic() - self._checked > CHECKED_AFTER_SECONDS:
+            await self.status()
+
+    def _note(self, status: ClusterStatus) -> None:
+        """Send everything again where it is missed, in a new epoch where someone else sent something newer."""
+        if not status.changed:
+            return
+        self._checked = time.monotonic()
+        for source, outbox in self._outboxes.items():
+            stands = status.demand.get(source)
+            if stands is None or stands.resync_needed or (stands.epoch, stands.revision) > outbox.stamp:
+                outbox.begin_again(after=stands.epoch if stands else -1)
+
+    async def _order(self, name: str, message: Any) -> Done:
+        return await self._update(name, message, Done)
+
+    async def _update(self, name: str, message: Any, result: type[T]) -> T:
+        with self._in_words():
+            answer: T = await self._handle.execute_update(name, _fitting(name, message), result_type=result)
+            return answer
+
+    async def _query(self, name: str, result: type[T], *arguments: Any) -> T:
+        with self._in_words():
+            answer: T = await self._handle.query(
+                name, args=arguments, result_type=result, reject_condition=QueryRejectCondition.NOT_OPEN
+            )
+            return answer
+
+    async def _signal(self, name: str, message: Any) -> None:
+        with self._in_words():
+            await self._handle.signal(name, _fitting(name, message))
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """What goes wrong, as one of two exceptions; anything else is the connection's own."""
+        try:
+            yield
+        except WorkflowUpdateFailedError as error:
+            raise Refused(getattr(error.cause, "message", str(error.cause))) from None
+        except WorkflowQueryFailedError as error:
+            raise Refused(str(error)) from None
+        except WorkflowQueryRejectedError:
+            raise NoSuchCluster(self.cluster) from None
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise NoSuchCluster(self.cluster) from None
+            raise
+
+
+def _size(message: Any) -> int:
+    return len(message.model_dump_json()) if isinstance(message, BaseModel) else len(str(message))
+
+
+def _fitting(name: str, message: Any) -> Any:
+    """The message, unless it is too large to send."""
+    if _size(message) > LARGEST_MESSAGE:
+        raise Refused(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {_size(message)}")
+    return message
+
+
+def _usage_parts(usage: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Usage as plain JSON, in as many messages as it takes."""
+    plain: dict[str, Any] = to_jsonable_python(dict(usage))
+    if not plain:
+        return []
+    if len(plain) == 1 or _size(UsageMessage(usage=plain)) <= LARGEST_MESSAGE // 2:
+        return [plain]
+    names_of = list(plain)
+    halves = (names_of[: len(names_of) // 2], names_of[len(names_of) // 2 :])
+    return [part for half in halves for part in _usage_parts({name: plain[name] for name in half})]

@@ -1,0 +1,122 @@
+"""What a source of demand sends: everything at first and when asked, what changed otherwise, large demand in parts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage
+from penstock.contract.tasks import DemandItem, demand_of
+from penstock.model.building import DemandBuilder, joined, without
+from penstock.model.bulk import in_bulk
+from penstock.model.demand import Demand
+
+Tasks = Demand | Sequence[DemandItem | Mapping[str, Any]]
+"""Waiting tasks, most urgent first: as in a demand file, or built already."""
+
+
+def as_demand(tasks: Tasks) -> Demand:
+    """The tasks as demand; those that cannot be read become entries that say why."""
+    return tasks if isinstance(tasks, Demand) else demand_of(tasks)
+
+
+class Outbox:
+    """What one source has sent so far, and at which revision.
+
+    An epoch begins with everything, so a source that starts again takes a newer epoch and needs to remember nothing.
+    """
+
+    def __init__(self, source: str, epoch: int) -> None:
+        self.source = source
+        self.epoch = epoch
+        self.revision = 0
+        self._sent: Demand | None = None
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """(epoch, revision) of what was sent last."""
+        return (self.epoch, self.revision)
+
+    def holds(self, demand: Demand) -> bool:
+        """Whether exactly this was sent last."""
+        return self._sent is not None and self._sent == demand
+
+    def messages(self, demand: Demand) -> tuple[DemandMessage, ...]:
+        """The messages of the next revision. Nothing counts as sent until `delivered` says so."""
+        base, before = self.revision, self._sent
+        self.revision += 1
+        self._sent = None
+        if before is not None:
+            delta = self._delta(base, before, demand)
+            if delta is not None:
+                return (delta,)
+        parts = in_parts(demand)
+        return tuple(self._message(part=i, parts=len(parts), demand=piece) for i, piece in enumerate(parts, start=1))
+
+    def delivered(self, demand: Demand) -> None:
+        """The messages of this revision are on their way; the next revision may build on it."""
+        self._sent = demand
+
+    def begin_again(self, after: int = -1) -> None:
+        """Send everything next, in an epoch newer than that one if it is given."""
+        self._sent = None
+        if after >= self.epoch:
+            self.epoch, self.revision = after + 1, 0
+
+    def _delta(self, base: int, before: Demand, demand: Demand) -> DemandMessage | None:
+        """What changed, if it is little and adds up to exactly this demand, order included."""
+        old, new = set(before.task_ids), set(demand.task_ids)
+        removed = tuple(task for task in before.task_ids if task not in new)
+        if 2 * (len(removed) + len(new - old)) > len(new):
+            return None
+        added = without(demand, old)
+        if _rebuilt([without(before, set(removed)), added]) != _rebuilt([demand]):
+            return None
+        message = self._message(base=base, removed=removed, demand=added)
+        return message if size_of(message) <= LARGEST_MESSAGE else None
+
+    def _message(self, **content: Any) -> DemandMessage:
+        return DemandMessage(source=self.source, epoch=self.epoch, revision=self.revision, **content)
+
+
+def _rebuilt(demands: Sequence[Demand]) -> Demand:
+    """Demands joined, with shapes in order of appearance, so that equal ones compare equal."""
+    return joined([*demands, Demand()])
+
+
+def size_of(message: DemandMessage) -> int:
+    """Bytes of the message as it travels."""
+    return len(message.model_dump_json())
+
+
+def in_parts(demand: Demand, largest: int = LARGEST_MESSAGE) -> list[Demand]:
+    """The demand in pieces, each of which fits in one message; an entry is never divided."""
+    entries = demand.workload.entries
+    if entries <= 1 or size_of(DemandMessage(demand=demand)) <= largest:
+        return [demand]
+    half = entries // 2
+    pieces = (_entries(demand, 0, half), _entries(demand, half, entries))
+    return [part for piece in pieces for part in in_parts(piece, largest)]
+
+
+@in_bulk
+def _entries(demand: Demand, first: int, end: int) -> Demand:
+    """Entries `first` to `end` of the demand."""
+    builder = DemandBuilder()
+    for start, run, ids, gangs in _placed_pieces(demand):
+        low, high = max(first - start, 0), min(end - start, run.entries)
+        if low < high:
+            builder.add(
+                demand.workload.shapes[run.shape],
+                ids[low * run.pending : high * run.pending],
+                entries=high - low,
+                gang_ids=gangs[low:high],
+                apart=run.apart,
+                fault=run.fault,
+            )
+    return builder.build()
+
+
+def _placed_pieces(demand: Demand) -> Iterator[tuple[int, Any, tuple[str, ...], tuple[str, ...]]]:
+    start = 0
+    for run, ids, gangs in demand.pieces():
+        yield start, run, ids, gangs
+        start += run.entries
