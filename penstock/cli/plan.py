@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import click
 
-from penstock.cli.main import EXIT_BAD_INPUT, EXIT_UNMET
-from penstock.cli.render import print_decision, print_explanation
+from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET, tell_problems
+from penstock.cli.render_decision import print_decision, print_explanation
 from penstock.config.cluster import load_cluster
 from penstock.config.demand import load_demand
 from penstock.config.problems import BadInput, Problem
@@ -26,13 +26,33 @@ from penstock.model.demand import Demand
 
 T = TypeVar("T")
 
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(short_help="Decide once, on files: what would be launched, and why.")
+@click.argument("cluster", type=_FILE)
+@click.argument("demand", type=_FILE)
+@click.option("--slices", type=_FILE, help="What exists now: slices, usage, health, standing requests.")
+@click.option(
+    "--placement", type=click.Choice([str(placement) for placement in Placement]), help="Instead of the configured one."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the decision as JSON.")
+@click.option("--explain", "task", metavar="TASK", help="Explain what becomes of one task.")
+def plan(cluster: Path, demand: Path, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> None:
+    """Decide once, on files, with no server: what would be launched, what is unmet, and why.
+
+    CLUSTER is the configuration, DEMAND the tasks that wait. Exit status: 0 with everything placed, 3 with unmet demand, 2 on
+    bad input.
+    """
+    raise SystemExit(run_plan(cluster, demand, slices=slices, placement=placement, as_json=as_json, task=task))
+
 
 def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> int:
     """Decide on the files and print the outcome; returns the exit status."""
     try:
         state = load_state(cluster, demand, slices, placement)
     except BadInput as bad:
-        _tell(bad.problems, "error")
+        tell_problems(bad.problems, "error")
         return EXIT_BAD_INPUT
     if task is not None:
         return _explain_task(state, task, as_json=as_json)
@@ -61,10 +81,10 @@ def load_state(cluster: Path, demand: Path, slices: Path | None, placement: str 
     tasks = attempt(lambda: load_demand(demand))
     seen = attempt(lambda: load_slices(slices)) if slices else None
     if loaded and seen:
-        _tell(attempt(lambda: seen.check(loaded.config)) or (), "warning")
+        tell_problems(attempt(lambda: seen.check(loaded.config)) or (), "warning")
     if problems or loaded is None or tasks is None:
         raise BadInput(problems)
-    _tell(loaded.warnings, "warning")
+    tell_problems(loaded.warnings, "warning")
     return _state(loaded.config, tasks, seen.content if seen else SlicesFile())
 
 
@@ -88,8 +108,3 @@ def _explain_task(state: AutoscalerState, task: str, *, as_json: bool) -> int:
     else:
         print_explanation(explanation)
     return {Status.UNKNOWN: EXIT_BAD_INPUT, Status.UNMET: EXIT_UNMET}.get(explanation.status, 0)
-
-
-def _tell(problems: tuple[Problem, ...], kind: str) -> None:
-    for problem in problems:
-        click.echo(f"{kind}: {problem}", err=True)

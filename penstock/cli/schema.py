@@ -6,8 +6,20 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
+from penstock.cli.failures import EXIT_BAD_INPUT
 from penstock.config.demand import DemandFile
 from penstock.config.slices import SlicesFile
+from penstock.contract.answers import ClusterStatus, Examination, SlicePage, Verdict
+from penstock.contract.messages import (
+    CapacityMessage,
+    ClearBlockMessage,
+    ConfirmDrainMessage,
+    DemandMessage,
+    DrainMessage,
+    PauseMessage,
+    ReportMessage,
+    UsageMessage,
+)
 from penstock.core.events import AnyEvent
 from penstock.core.explain import Explanation
 from penstock.core.state import AutoscalerState
@@ -29,15 +41,34 @@ _SCHEMAS: dict[str, tuple[Any, str]] = {
     "decision": (Decision, "serialization"),
     "decision-summary": (DecisionSummary, "serialization"),
     "explanation": (Explanation, "serialization"),
+    "report-message": (ReportMessage, "validation"),
+    "demand-message": (DemandMessage, "validation"),
+    "usage-message": (UsageMessage, "validation"),
+    "confirm-drain-message": (ConfirmDrainMessage, "validation"),
+    "capacity-message": (CapacityMessage, "validation"),
+    "drain-message": (DrainMessage, "validation"),
+    "clear-block-message": (ClearBlockMessage, "validation"),
+    "pause-message": (PauseMessage, "validation"),
+    "cluster-status": (ClusterStatus, "serialization"),
+    "slice-page": (SlicePage, "serialization"),
+    "verdict": (Verdict, "serialization"),
+    "examination": (Examination, "serialization"),
 }
 """What may be written is described as it is read; what Penstock writes, as it is written."""
+
+
+@click.command(short_help="Print the JSON Schemas of files and messages.")
+@click.argument("name", required=False)
+def schema(name: str | None) -> None:
+    """Print the JSON Schemas of every file and message, or of the one called NAME."""
+    raise SystemExit(run_schema(name))
 
 
 def run_schema(name: str | None) -> int:
     """Print one schema, or all of them by name."""
     if name is not None and name not in _SCHEMAS:
         click.echo(f"penstock schema: no schema is called {name!r}; schemas: {', '.join(_SCHEMAS)}", err=True)
-        return 2
+        return EXIT_BAD_INPUT
     schemas = {key: _schema(key) for key in ([name] if name else _SCHEMAS)}
     click.echo(json.dumps(schemas[name] if name else schemas, indent=2))
     return 0

@@ -1,18 +1,13 @@
 """Decisions and explanations as tables and paragraphs for a terminal."""
 
-from datetime import datetime
-
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.cli.screen import moment, screen, titled
 from penstock.core.explain import Explanation, Status
 from penstock.core.reasons import some
 from penstock.core.summary import DecisionSummary, UnmetSummary
 from penstock.model.decision import GroupDecision, Outcome, Tier
-
-NARROWEST = 100
-"""Columns assumed where the output is no terminal, so that tables in files and pipes stay readable."""
 
 SHOWN = 10
 """Rows of unmet demand, and of idle groups, before the rest are only counted."""
@@ -23,7 +18,7 @@ _STATUS_STYLE = {Status.UNMET: "red", Status.UNKNOWN: "red", Status.WAITING: "ye
 
 def print_decision(summary: DecisionSummary) -> None:
     """Print the groups, then what is unmet, then what it costs."""
-    console = _console()
+    console = screen()
     console.print(_groups_table(summary))
     if summary.pools:
         console.print(_pools_table(summary))
@@ -37,16 +32,11 @@ def print_decision(summary: DecisionSummary) -> None:
 
 def print_explanation(explanation: Explanation) -> None:
     """Print the paragraph."""
-    _console().print(escape(explanation.text), style=_STATUS_STYLE.get(explanation.status, ""), soft_wrap=True)
-
-
-def _console() -> Console:
-    console = Console(highlight=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, emoji=False, width=max(console.width, NARROWEST))
+    screen().print(escape(explanation.text), style=_STATUS_STYLE.get(explanation.status, ""), soft_wrap=True)
 
 
 def _groups_table(summary: DecisionSummary) -> Table:
-    table = Table(title=f"Groups, placement {summary.placement}", title_justify="left", title_style="bold")
+    table = titled(f"Groups, placement {summary.placement}")
     table.add_column("group", overflow="fold")
     for name in ("have", "in flight", "launch", "deferred"):
         table.add_column(name, justify="right")
@@ -73,7 +63,7 @@ def _why(summary: DecisionSummary, group: GroupDecision) -> str:
 
 
 def _pools_table(summary: DecisionSummary) -> Table:
-    table = Table(title="Pools, in chips", title_justify="left", title_style="bold")
+    table = titled("Pools, in chips")
     table.add_column("pool")
     for name in ("chips", "system", "charged", "launching", "denied"):
         table.add_column(name, justify="right")
@@ -84,7 +74,7 @@ def _pools_table(summary: DecisionSummary) -> Table:
 
 
 def _unmet_table(unmet: tuple[UnmetSummary, ...]) -> Table:
-    table = Table(title="Unmet demand", title_justify="left", title_style="bold red")
+    table = titled("Unmet demand", style="bold red")
     table.add_column("tasks", overflow="fold")
     table.add_column("reason", overflow="fold")
     table.add_column("remedy", overflow="fold")
@@ -112,9 +102,5 @@ def _closing(summary: DecisionSummary) -> str:
     if summary.cost_per_hour.unpriced:
         lines.append(f"Without groups of unknown price: {escape(some(summary.cost_per_hour.unpriced))}.")
     if summary.next_change_at is not None:
-        lines.append(f"Would change by itself at {_moment(summary.next_change_at)}.")
+        lines.append(f"Would change by itself at {moment(summary.next_change_at)}.")
     return "\n".join(lines)
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z"

@@ -1,0 +1,90 @@
+"""`penstock delete`: end a cluster, and stay until it has ended."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock.cli.connect import Reach, at_cluster, at_server, perform, server_options
+from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
+from penstock.cli.screen import screen
+from penstock.contract.answers import ClusterStatus
+from penstock.contract.names import STATUS, autoscaler_id
+from penstock.model.slices import SliceState
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+_LOOK_SECONDS = 1.0
+"""Between two looks at what is left."""
+
+
+@click.command(short_help="Delete a cluster: its slices, then its autoscaler.")
+@click.argument("cluster")
+@click.option("--force", is_flag=True, help="Delete slices now, work or not, instead of draining them.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--no-wait", is_flag=True, help="Return once the order is taken.")
+@server_options
+def delete(reach: Reach, cluster: str, force: bool, yes: bool, no_wait: bool) -> None:
+    """Delete a cluster: drain its slices, delete them, check that they are gone, then end its autoscaler.
+
+    It stays until all of it is gone; Ctrl-C leaves, and the deletion goes on.
+    """
+    perform(_delete(reach._replace(cluster=cluster), force=force, sure=yes, wait=not no_wait))
+
+
+async def _delete(reach: Reach, *, force: bool, sure: bool, wait: bool) -> int:
+    async with at_cluster(reach) as autoscaler:
+        before = await autoscaler.status()
+    if not sure:
+        _ask(before, force=force)
+    async with at_cluster(reach) as autoscaler:
+        done = await autoscaler.delete(force=force)
+    click.echo(f"{reach.cluster}: {done.message}.")
+    if wait:
+        async with at_server(reach, seconds=None) as client:
+            await _until_gone(client, str(reach.cluster))
+        click.echo(f"Cluster {reach.cluster} is gone.")
+    return 0
+
+
+def _ask(before: ClusterStatus, *, force: bool) -> None:
+    """Make sure that it is meant."""
+    how = "with whatever runs on them" if force else "as they empty"
+    count = "no slices" if not before.slices else f"{left_text(before)}, which go {how}"
+    try:
+        meant = click.confirm(f"Cluster {before.cluster} has {count}. Delete it?")
+    except click.Abort:
+        raise CommandFailed("nobody answered, so nothing was deleted; --yes answers beforehand", code=EXIT_REFUSED) from None
+    if not meant:
+        raise CommandFailed("nothing was deleted", code=EXIT_REFUSED)
+
+
+async def _until_gone(client: "Client", cluster: str) -> None:
+    """Show what is left until the autoscaler has completed."""
+    from temporalio.client import WorkflowExecutionStatus
+
+    handle = client.get_workflow_handle(autoscaler_id(cluster))
+    console, told = screen(), ""
+    with console.status("waiting for slices to go…") as spinner:
+        while (found := (await handle.describe()).status) is WorkflowExecutionStatus.RUNNING:
+            left = left_text(await handle.query(STATUS, result_type=ClusterStatus))
+            spinner.update(f"left: {left}")
+            if left != told and not console.is_terminal:
+                console.print(f"left: {left}")
+            told = left
+            await asyncio.sleep(_LOOK_SECONDS)
+    if found is not WorkflowExecutionStatus.COMPLETED:
+        ended = found.name.lower() if found is not None else "gone"
+        raise CommandFailed(
+            f"the autoscaler of {cluster} was {ended} before it was done",
+            "Its slices may live on. Start it again and delete it again: penstock config apply FILE",
+            code=EXIT_DIFFERS,
+        )
+
+
+def left_text(status: ClusterStatus) -> str:
+    """The slices that are left, by state."""
+    by_state = {state: sum(group.slices.get(state, 0) for group in status.groups) for state in SliceState}
+    told = ", ".join(f"{count:,} {state}" for state, count in by_state.items() if count)
+    return f"{status.slices:,} {'slice' if status.slices == 1 else 'slices'}" + (f" ({told})" if told else "")

@@ -1,0 +1,40 @@
+"""What verify and doctor found, for a terminal."""
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from penstock.cli.screen import moment, titled
+from penstock.contract.answers import Examination, Verdict
+
+
+def verdict_view(verdict: Verdict) -> RenderableType:
+    """Whether ledger, workflows and cloud tell the same story, and where not."""
+    counted = (
+        f"{verdict.slices:,} in the ledger, {verdict.workflows:,} slice workflows, {verdict.resources:,} resources "
+        f"in {verdict.locations:,} {'location' if verdict.locations == 1 else 'locations'}, at {moment(verdict.at)}"
+    )
+    if verdict.agrees:
+        return f"[green]{escape(verdict.cluster)} agrees[/]: {counted}."
+    parts: list[RenderableType] = [f"[red]{escape(verdict.cluster)} does not agree[/]: {counted}."]
+    if verdict.differences:
+        table = titled("Differences", style="bold red")
+        for name in ("slice", "what", "where", "difference"):
+            table.add_column(name, overflow="fold")
+        for item in verdict.differences:
+            table.add_row(escape(item.slice_id), f"[red]{escape(item.kind)}[/]", escape(item.location), escape(item.message))
+        parts.append(table)
+    parts += [f"[red]No complete list[/] of {escape(place)}: what is there is not known." for place in verdict.unlisted]
+    return Group(*parts)
+
+
+def examination_view(examination: Examination) -> RenderableType:
+    """Each thing that was looked at, and what to do about those that are not well."""
+    parts = []
+    for finding in examination.findings:
+        mark = "[green]✓[/]" if finding.ok else "[red]✗[/]"
+        parts.append(f"{mark} [bold]{escape(finding.subject)}[/]: {escape(finding.message)}")
+        if not finding.ok and finding.fix:
+            parts.append(f"  → {escape(finding.fix)}")
+    ill = sum(not finding.ok for finding in examination.findings)
+    parts.append("[green]All is well.[/]" if not ill else f"[red]{ill} of {len(examination.findings)} need attention.[/]")
+    return Group(*parts)

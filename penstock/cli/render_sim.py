@@ -1,0 +1,51 @@
+"""What the simulated cloud says, for a terminal."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from penstock.cli.screen import lapse, titled
+from penstock.model.units import format_seconds
+
+_PHASE_STYLE = {"running": "green", "gone": "dim", "preempted": "red", "failed": "red", "deleting": "magenta"}
+_COUNTED = ("capacity", "stockout_after")
+"""Of these 0 is out of the ordinary, and unset is not."""
+
+
+def resources_view(items: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
+    """Resources, oldest first."""
+    if not items:
+        return "Nothing exists there."
+    table = titled("Resources of the simulated cloud")
+    table.add_column("name", no_wrap=True, overflow="fold")
+    table.add_column("phase", no_wrap=True)
+    table.add_column("hosts", justify="right", no_wrap=True)
+    table.add_column("age", justify="right", no_wrap=True)
+    table.add_column("zone", overflow="fold")
+    table.add_column("cluster", overflow="fold")
+    for item in items:
+        phase = f"[{_PHASE_STYLE.get(item['phase'], 'yellow')}]{escape(item['phase'])}[/]"
+        age = lapse(datetime.fromisoformat(item["created_at"]), now)
+        whose = item["labels"].get("penstock-cluster", "–")
+        table.add_row(escape(item["name"]), phase, str(len(item["hosts"])), age, escape(item["zone"]), escape(whose))
+    return table
+
+
+def behaviour_view(zone: str, behaviour: Mapping[str, Any]) -> RenderableType:
+    """What a zone does that is out of the ordinary."""
+    told = {key: value for key, value in behaviour.items() if value not in (None, False, 0) or (key in _COUNTED and value == 0)}
+    if not told:
+        return f"[bold]{escape(zone)}[/] gives everything at once and never fails."
+    lines = [f"[bold]{escape(zone)}[/]:"]
+    return Group(*lines, *(f"  {escape(key)}: {escape(_written(key, value))}" for key, value in told.items()))
+
+
+def _written(key: str, value: Any) -> str:
+    if key.endswith("_latency"):
+        return format_seconds(value) if value == round(value) else f"{value:g}s"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
+    return str(value).lower() if isinstance(value, bool) else str(value)

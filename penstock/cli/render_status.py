@@ -1,0 +1,176 @@
+"""How a cluster is, as a view for a terminal: what needs attention first, then groups, demand, drains and troubles."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.cli.screen import clock, lapse, moment, titled
+from penstock.contract.answers import ClusterStatus, GroupStatus
+from penstock.core.reasons import some
+from penstock.model.slices import IN_FLIGHT, Availability, SliceState
+
+SHOWN = 10
+"""Rows of drains, and of groups that have nothing and miss nothing, before the rest are only counted."""
+LATEST = 5
+"""Troubles and rejected messages that are shown; status --json has all that are kept."""
+
+_HELD = "\N{NO-BREAK SPACE}"
+"""Keeps a number and its word on one line."""
+
+STATE_STYLE = {
+    **dict.fromkeys(IN_FLIGHT, "yellow"),
+    SliceState.READY: "green",
+    SliceState.DRAINING: "magenta",
+    SliceState.DELETING: "magenta",
+    SliceState.FAILED: "red",
+    SliceState.TERMINATED: "dim",
+}
+_AVAILABILITY_STYLE = {Availability.AVAILABLE: "green", Availability.AT_MAX: "cyan", Availability.DISABLED: "bold red"}
+
+
+def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
+    """Everything about the cluster, as seen at `now`."""
+    parts: list[RenderableType] = [_heading(status, now), *_banners(status, now), _groups(status, now)]
+    parts.append(_demand(status) if status.demand else "No demand was submitted yet: penstock demand submit FILE")
+    parts.append(_outcome(status))
+    if status.standing:
+        parts.append(f"Standing requests of {escape(some(status.standing))}.")
+    if status.drains:
+        parts.append(_drains(status))
+    if status.troubles:
+        parts.append(_troubles(status, now))
+    if status.rejected_in_all:
+        parts.append(_rejected(status, now))
+    return Group(*parts)
+
+
+def _heading(status: ClusterStatus, now: datetime) -> str:
+    told = f"[bold]{escape(status.cluster)}[/]: {_slices(status.slices)}, configuration {status.config_revision}"
+    if status.evaluated_at is None:
+        return f"{told}, not evaluated yet"
+    told += f", evaluated {status.evaluations:,} times, last {lapse(status.evaluated_at, now)} ago"
+    if status.next_change_at is not None and status.next_change_at > now:
+        told += f", next change by itself in {lapse(now, status.next_change_at)}"
+    return told
+
+
+def _slices(count: int) -> str:
+    return "1 slice" if count == 1 else f"{count:,} slices"
+
+
+def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
+    """What keeps the cluster from its usual work."""
+    if status.closing:
+        yield "[bold red]Being deleted[/]: slices drain and go, nothing is launched."
+    if status.paused is not None:
+        reason = f": {escape(status.paused)}" if status.paused else ""
+        yield f"[bold yellow]Paused[/]{reason}. Nothing is launched or drained until: penstock resume"
+    if status.recovery is not None:
+        since = lapse(status.recovery.since, now)
+        yield f"[bold yellow]Recovering[/] for {since}: {escape(status.recovery.reason)}. Nothing is ordered meanwhile."
+        if status.recovery.waiting_for:
+            yield f"  Waiting for {escape(some(status.recovery.waiting_for))}."
+    for source, why in status.resync_needed.items():
+        yield f"[bold yellow]Demand of {escape(source)} must be sent again[/]: {escape(why)}"
+
+
+def _groups(status: ClusterStatus, now: datetime) -> Table:
+    table = titled("Groups")
+    table.add_column("group", overflow="fold")
+    table.add_column("slices", justify="right", no_wrap=True)
+    table.add_column("states", overflow="fold")
+    table.add_column("can be asked for more", overflow="fold", min_width=12)
+    quiet = [g for g in status.groups if not g.slices and g.configured and g.availability is Availability.AVAILABLE]
+    hidden = {group.name for group in quiet[SHOWN:]}
+    for group in (group for group in status.groups if group.name not in hidden):
+        have = f"{sum(group.slices.values())}/{group.max_slices}" if group.configured else str(sum(group.slices.values()))
+        table.add_row(escape(group.name), have, _states(group), _availability(group, now))
+    if hidden:
+        table.caption = f"and {len(hidden):,} more groups without slices"
+    return table
+
+
+def _states(group: GroupStatus) -> str:
+    told = [f"{group.slices[s]}{_HELD}[{STATE_STYLE[s]}]{s}[/]" for s in SliceState if group.slices.get(s)]
+    if group.queued:
+        told.append(f"{group.queued}{_HELD}[yellow]queued[/]")
+    return ", ".join(told) or "[dim]–[/]"
+
+
+def _availability(group: GroupStatus, now: datetime) -> str:
+    if not group.configured:
+        return "[yellow]no longer configured[/]: its slices go as they empty"
+    told = f"[{_AVAILABILITY_STYLE.get(group.availability, 'red')}]{group.availability}[/]"
+    if group.until is not None and group.until > now:
+        told += f" until {clock(group.until, now)} ({lapse(now, group.until)})"
+    return f"{told}: {escape(group.reason)}" if group.reason else told
+
+
+def _demand(status: ClusterStatus) -> Table:
+    table = titled("Demand")
+    table.add_column("source", overflow="fold")
+    for name in ("tasks", "epoch", "revision"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, source in sorted(status.demand.items()):
+        epoch, revision = (str(number) if number >= 0 else "–" for number in (source.epoch, source.revision))
+        table.add_row(escape(name), f"{source.tasks:,}", epoch, revision)
+    return table
+
+
+def _outcome(status: ClusterStatus) -> str:
+    """What becomes of the demand, in a line or two."""
+    if status.evaluated_at is None:
+        return "Nothing is decided yet."
+    tiers = [f"{count:,} {str(tier).replace('_', ' ')}" for tier, count in status.placed.items() if count]
+    told = f"Placed {sum(status.placed.values()):,} entries" + (f" ({', '.join(tiers)})" if tiers else "")
+    if status.deferred:
+        told += f"; [yellow]{_slices(status.deferred)} deferred[/] by launch limits"
+    unmet = [f"{count:,} {code}" for code, count in status.unmet.items() if count]
+    if not unmet:
+        return f"{told}; none unmet."
+    return f"{told}; [red]{sum(status.unmet.values()):,} unmet[/] ({', '.join(unmet)}): penstock decision says why."
+
+
+def _drains(status: ClusterStatus) -> Table:
+    table = titled("Drains")
+    table.add_column("slice", no_wrap=True, overflow="fold")
+    table.add_column("cause", overflow="fold")
+    table.add_column("at the deadline", overflow="fold")
+    for drain in status.drains[:SHOWN]:
+        table.add_row(
+            escape(drain.slice_id), escape(drain.cause), "[red]deleted, work or not[/]" if drain.force else "by its cause"
+        )
+    if len(status.drains) > SHOWN:
+        table.caption = f"and {len(status.drains) - SHOWN:,} more"
+    return table
+
+
+def _troubles(status: ClusterStatus, now: datetime) -> Table:
+    table = titled("Troubles lately", style="bold red")
+    table.add_column("ago", justify="right", no_wrap=True)
+    table.add_column("slice", no_wrap=True, overflow="fold")
+    table.add_column("what happened", overflow="fold")
+    for trouble in sorted(status.troubles, key=lambda trouble: trouble.at, reverse=True)[:LATEST]:
+        what = f"[red]{trouble.failure.kind}[/]" + (f": {escape(trouble.failure.message)}" if trouble.failure.message else "")
+        table.add_row(lapse(trouble.at, now), escape(trouble.slice_id or trouble.group), what)
+    if len(status.troubles) > LATEST:
+        table.caption = f"and {len(status.troubles) - LATEST:,} more: --json has them"
+    return table
+
+
+def _rejected(status: ClusterStatus, now: datetime) -> Table:
+    table = titled(f"Messages that could not be used: {status.rejected_in_all:,}", style="bold red")
+    table.add_column("at", no_wrap=True)
+    table.add_column("message", overflow="fold")
+    table.add_column("problem", overflow="fold")
+    for rejection in sorted(status.rejected, key=lambda rejection: rejection.at, reverse=True)[:LATEST]:
+        table.add_row(clock(rejection.at, now), escape(rejection.message), escape(rejection.problem))
+    return table
+
+
+def caption(status: ClusterStatus, now: datetime) -> str:
+    """The first line of a live view: when it was true, and how to leave it."""
+    return f"[dim]{moment(now)} · version {status.version:,} · Ctrl-C ends[/]"

@@ -1,0 +1,158 @@
+"""`penstock status`, `slices`, `decision` and `explain`: how things are, and why."""
+
+import asyncio
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+from rich.live import Live
+
+from penstock.cli.connect import Reach, at_cluster, cluster_options, json_option, perform
+from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET
+from penstock.cli.render_decision import print_decision, print_explanation
+from penstock.cli.render_slices import slices_view
+from penstock.cli.render_status import caption, status_view
+from penstock.cli.screen import print_json, screen
+from penstock.core.explain import Status
+from penstock.model.slices import SliceState
+
+if TYPE_CHECKING:
+    from penstock.client import AutoscalerClient
+
+_WATCH_SECONDS = 1.0
+"""Between two looks of a live view: as often as people see a number change."""
+
+
+@click.command()
+@click.option("--watch", "-w", is_flag=True, help="Stay, and show every change; Ctrl-C ends.")
+@json_option
+@cluster_options
+def status(reach: Reach, watch: bool, as_json: bool) -> None:
+    """Show the groups, the demand, and what is wrong."""
+    if watch:
+        perform(_watch(reach, as_json=as_json), interrupted=0)
+    perform(_show_status(reach, as_json=as_json))
+
+
+@click.command()
+@click.option("--group", help="Only of this group.")
+@click.option(
+    "--state", type=click.Choice([str(state) for state in SliceState], case_sensitive=False), help="Only in this state."
+)
+@click.option("--page", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--page-size", type=click.IntRange(1, 1000), default=200, show_default=True)
+@json_option
+@cluster_options
+def slices(reach: Reach, group: str | None, state: str | None, page: int, page_size: int, as_json: bool) -> None:
+    """List slices.
+
+    In the order in which they were ordered, the oldest first.
+    """
+    perform(_show_slices(reach, group=group, state=state, page=page, page_size=page_size, as_json=as_json))
+
+
+@click.command()
+@json_option
+@cluster_options
+def decision(reach: Reach, as_json: bool) -> None:
+    """Show what is decided now: launches, unmet demand, and why.
+
+    Exit status: 0 with everything placed, 3 with unmet demand.
+    """
+    perform(_show_decision(reach, as_json=as_json))
+
+
+@click.command()
+@click.argument("task")
+@json_option
+@cluster_options
+def explain(reach: Reach, task: str, as_json: bool) -> None:
+    """Explain what becomes of one task.
+
+    Exit status: 0 if it runs or will, 3 if it cannot be placed now, 2 if nobody knows it.
+    """
+    perform(_explain(reach, task, as_json=as_json))
+
+
+async def _show_status(reach: Reach, *, as_json: bool) -> int:
+    async with at_cluster(reach) as autoscaler:
+        found = await autoscaler.status()
+    if as_json:
+        print_json(found)
+    else:
+        screen().print(status_view(found, datetime.now(UTC)))
+    return 0
+
+
+async def _watch(reach: Reach, *, as_json: bool) -> int:
+    async with at_cluster(reach, seconds=None) as autoscaler:
+        if as_json:
+            await _print_changes(autoscaler)
+        await _show_changes(autoscaler)
+    return 0
+
+
+async def _print_changes(autoscaler: "AutoscalerClient") -> None:
+    """One line of JSON for every change, until interrupted."""
+    since = None
+    while True:
+        found = await autoscaler.status(since)
+        if found.changed:
+            click.echo(found.model_dump_json())
+            since = found.version
+        await asyncio.sleep(_WATCH_SECONDS)
+
+
+async def _show_changes(autoscaler: "AutoscalerClient") -> None:
+    """A live view on a terminal, and elsewhere a new one for every change, until interrupted; the last one stays."""
+    console = screen()
+    shown = await autoscaler.status()
+    live = Live(console=console, screen=True, auto_refresh=False) if console.is_terminal else None
+    try:
+        with live or nullcontext():
+            if live is None:
+                console.print(status_view(shown, datetime.now(UTC)))
+            while True:
+                now = datetime.now(UTC)
+                if live is not None:
+                    live.update(Group(caption(shown, now), status_view(shown, now)), refresh=True)
+                await asyncio.sleep(_WATCH_SECONDS)
+                found = await autoscaler.status(shown.version)
+                shown = found if found.changed else shown
+                if live is None and found.changed:
+                    console.print("", status_view(shown, datetime.now(UTC)), sep="\n")
+    finally:
+        if live is not None:
+            console.print(status_view(shown, datetime.now(UTC)))
+
+
+async def _show_slices(reach: Reach, *, group: str | None, state: str | None, page: int, page_size: int, as_json: bool) -> int:
+    async with at_cluster(reach) as autoscaler:
+        found = await autoscaler.slices(group=group, state=state, page=page, page_size=page_size)
+    if as_json:
+        print_json(found)
+    else:
+        screen().print(slices_view(found, datetime.now(UTC)))
+    return 0
+
+
+async def _show_decision(reach: Reach, *, as_json: bool) -> int:
+    async with at_cluster(reach) as autoscaler:
+        found = await autoscaler.decision()
+    if as_json:
+        print_json(found)
+    else:
+        print_decision(found)
+    return EXIT_UNMET if found.unmet else 0
+
+
+async def _explain(reach: Reach, task: str, *, as_json: bool) -> int:
+    async with at_cluster(reach) as autoscaler:
+        found = await autoscaler.explain(task)
+    if as_json:
+        print_json(found)
+    else:
+        print_explanation(found)
+    return {Status.UNKNOWN: EXIT_BAD_INPUT, Status.UNMET: EXIT_UNMET}.get(found.status, 0)

@@ -1,0 +1,143 @@
+"""How slices, checks, configurations and the simulated cloud look on a terminal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.cli.render_checks import examination_view, verdict_view
+from penstock.cli.render_config import changes_between, changes_view, config_text
+from penstock.cli.render_sim import behaviour_view, resources_view
+from penstock.cli.render_slices import slices_view
+from penstock.config.cluster import load_cluster
+from penstock.contract.answers import Difference, Examination, Finding, SlicePage, Verdict
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice, SliceState
+from tests.cli.statuses import NOW, ago, shown, words
+
+CONFIG = load_cluster(Path("examples/cluster.yaml")).config
+
+
+def changed(**groups_or_fields: Any) -> ClusterConfig:
+    return ClusterConfig.model_validate(yaml.safe_load(config_text(CONFIG)) | groups_or_fields)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_slices_fit_on_the_screen_with_their_whole_ids(width: int) -> None:
+    ids = ("v5e-16-east-spot-261116-115900-00ff00ff", "cpu-16-261116-110000-12345678")
+    page = SlicePage(
+        total=2,
+        page=1,
+        pages=1,
+        slices=(
+            Slice(id=ids[0], group="v5e-16-east-spot", state=SliceState.REQUESTING, since=ago(60), queued=True),
+            Slice(id=ids[1], group="cpu-16", state=SliceState.READY, since=ago(3600)),
+        ),
+    )
+    text = shown(slices_view(page, NOW), width)
+    assert all(slice_id in text for slice_id in ids)
+    assert "REQUESTING (queued)" in text
+    assert "1h" in text
+    assert "2 slices." in text
+
+
+def test_a_page_says_how_to_see_the_next_one() -> None:
+    page = SlicePage(total=450, page=2, pages=3, slices=(Slice(id="a", group="g", state=SliceState.READY),))
+    assert "450 slices, page 2 of 3: --page 3 shows more." in words(slices_view(page, NOW))
+    assert words(slices_view(SlicePage(total=0, page=1, pages=1, slices=()), NOW)) == "No slices."
+
+
+def test_a_verdict_that_agrees_is_one_sentence() -> None:
+    verdict = Verdict(cluster="demo", at=NOW, slices=3, resources=3, workflows=3, locations=1)
+    assert words(verdict_view(verdict)) == (
+        "demo agrees: 3 in the ledger, 3 slice workflows, 3 resources in 1 location, at 2026-11-16 12:00:00Z."
+    )
+
+
+def test_a_verdict_that_differs_says_what_and_where() -> None:
+    difference = Difference(slice_id="s-1", group="g", location="sim/a", kind="unowned", message="nobody looks after it")
+    verdict = Verdict(
+        cluster="demo", at=NOW, slices=0, resources=1, workflows=0, locations=2, differences=(difference,), unlisted=("sim/b",)
+    )
+    told = words(verdict_view(verdict))
+    assert "demo does not agree" in told
+    assert "s-1 │ unowned │ sim/a │ nobody looks after it" in told
+    assert "No complete list of sim/b: what is there is not known." in told
+
+
+def test_an_examination_says_how_to_mend_what_is_not_well() -> None:
+    findings = (
+        Finding(subject="server", ok=True, message="answers"),
+        Finding(subject="sim", ok=False, message="nobody answers at http://x", fix="start it: make run"),
+    )
+    told = shown(examination_view(Examination(at=NOW, findings=findings)))
+    assert told.splitlines() == [
+        "✓ server: answers",
+        "✗ sim: nobody answers at http://x",
+        "  → start it: make run",
+        "1 of 2 need attention.",
+    ]
+    assert "All is well." in words(examination_view(Examination(at=NOW, findings=findings[:1])))
+
+
+def test_a_configuration_that_is_shown_can_be_applied_again() -> None:
+    text = config_text(CONFIG)
+    assert ClusterConfig.model_validate(yaml.safe_load(text)) == CONFIG
+    assert "memory: 192GiB" in text
+    assert "ready_grace" not in text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"evaluation": {"interval": "50ms"}},
+        {"patience": "1h30m", "limits": {"growth": 0.5}},
+        {"inventory": {"look": 90061}},
+        {
+            "groups": [
+                {"name": "a", "max_slices": 1, "host": {"cpu": 0.125, "memory": 1001}, "provider": {"kind": "local", "n": 1}}
+            ]
+        },
+    ],
+)
+def test_no_number_is_rounded_when_it_is_shown(fields: dict[str, Any]) -> None:
+    config = changed(**fields)
+    assert ClusterConfig.model_validate(yaml.safe_load(config_text(config))) == config
+
+
+def test_differences_are_told_field_by_field_and_groups_by_name() -> None:
+    groups = yaml.safe_load(config_text(CONFIG))["groups"]
+    groups[0]["max_slices"] = 16
+    groups[1]["name"] = "v5e-16-north-spot"
+    groups[2]["attributes"] = {"network": "faster"}
+    after = changed(groups=groups[::-1], patience="1m", max_slices=None)
+    assert shown(changes_view(changes_between(CONFIG, after))).splitlines() == [
+        "- groups.v5e-16-east-spot: the group goes",
+        "+ groups.v5e-16-north-spot: a new group",
+        "~ max_slices: 60 → unset",
+        "~ patience: 10m → 1m",
+        "~ groups.l4-west.attributes.network: fast → faster",
+        "~ groups.v5e-16-west.max_slices: 12 → 16",
+    ]
+
+
+def test_the_order_of_groups_is_no_difference() -> None:
+    groups = yaml.safe_load(config_text(CONFIG))["groups"]
+    assert changes_between(CONFIG, changed(groups=groups[::-1])) == ()
+
+
+def test_a_zone_tells_what_is_out_of_the_ordinary() -> None:
+    assert words(behaviour_view("z", {"stockout": False, "capacity": None, "create_latency": 0.0})) == (
+        "z gives everything at once and never fails."
+    )
+    told = words(
+        behaviour_view("z", {"capacity": 0, "boot_latency": 1.5, "quota": {"scope": "region", "limit": 2}, "stockout": True})
+    )
+    assert told == "z: capacity: 0 boot_latency: 1.5s quota: scope region, limit 2 stockout: true"
+
+
+def test_resources_of_the_simulated_cloud_are_a_table() -> None:
+    item = {"name": "s-1", "phase": "running", "hosts": [{}, {}], "zone": "a", "labels": {}, "created_at": ago(90).isoformat()}
+    assert "s-1 │ running │ 2 │ 1m30s │ a │ –" in words(resources_view([item], NOW))
+    assert words(resources_view([], NOW)) == "Nothing exists there."
