@@ -97,7 +97,7 @@ async def _ensure(client: Client, place: Place, recovery: str | None, task_queue
     """To start one that runs costs it nothing, not even an event, unless it is asked for an audit."""
     await client.start_workflow(
         names.INVENTORY,
-        place,
+        args=[place, ""],
         id=names.inventory_id(place.cluster, place.account, place.location),
         task_queue=task_queue,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
