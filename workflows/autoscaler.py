@@ -223,7 +223,7 @@ class AutoscalerWorkflow:
             groups = {piece.id: piece.group for piece in self._state.slices}
             known = [letter for letter in letters if letter.slice_id in groups]
             await asyncio.gather(*(self._send(groups[letter.slice_id], letter) for letter in known))
-            self._tell(LettersSent(at=workflow.now(), count=len(letters)))
+            self._tell(LettersSent(at=workflow.now(), letters=letters))
             if self._run_is_long():
                 return
 
