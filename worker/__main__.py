@@ -1,7 +1,6 @@
 """`python -m worker`: run workflows and activities until stopped; with `--embedded`, everything they need as well."""
 
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Coroutine
@@ -15,7 +14,7 @@ from worker.children import Ended, StartFailed
 from worker.home import DEFAULT_HOME, Home, HomeInUse
 from worker.serving import Unreachable, connected, stop_event, working
 from worker.settings import BadSettings, Settings, settings_from
-from worker.telemetry import configure_metrics
+from worker.telemetry import configure_runtime, log_to
 
 EXAMPLE_CLUSTER = Path("examples/cluster.yaml")
 EXAMPLE_SCENARIO = Path("examples/sim.yaml")
@@ -51,15 +50,13 @@ def main(*, embedded: bool, data: Path, cluster_file: Path, scenario: Path | Non
     The server is found as Temporal's own tools find it: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, … With --embedded
     there is one on this machine for as long as this process lives.
     """
-    logging.basicConfig(
-        level=logging.WARNING if embedded else logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
     try:
         settings = settings_from()
-        configure_metrics(settings)
+        configure_runtime(settings)
     except BadSettings as error:
         _fail(error, _MISUSED)
     if not embedded:
+        log_to(None)
         _perform(_serve(settings))
     from worker.embedded import Options, run_embedded
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import click
-from temporalio.client import Client
 
 from activities.providers.registry import SIM_URL
 from penstock.client import AutoscalerClient
@@ -24,6 +23,7 @@ from worker.ports import LOOPBACK, free_port
 from worker.serving import STOP_SIGNALS, stop_event, working
 from worker.settings import Settings
 from worker.surroundings import clouds, connected_to, temporal_server
+from worker.telemetry import log_to
 
 TEMPORAL_PORT = 7233
 """Temporal's own default."""
@@ -50,6 +50,7 @@ async def run_embedded(options: Options, settings: Settings) -> None:
     """Start everything, say where to look, and end everything when told to; raises what `main` tells."""
     config = load_cluster(options.cluster_file).config
     with options.home.held():
+        log_to(options.home.log("worker"))
         click.echo(f"Penstock {'starts' if options.home.is_new else 'resumes'} in {options.home.path}/")
         told_to_stop = asyncio.create_task(stop_event().wait())
         running = asyncio.create_task(_run(options, config, settings))
@@ -84,11 +85,19 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
         for each in around:
             await _told(each.child.name, each.ready(), where=f"at {each.url}")
         await _told("worker", parts.enter_async_context(working(client, settings)), where=f"on task queue {settings.task_queue}")
-        await _told(f"cluster {config.cluster}", _started(client, config), where=f"from {options.cluster_file}")
+        autoscaler = AutoscalerClient(client, config.cluster, task_queue=settings.task_queue)
+        as_told = await _told(f"cluster {config.cluster}", _started(autoscaler, config), where=f"from {options.cluster_file}")
         options.home.address.write_text(f"{address}\n")
         if SIM_URL in os.environ:
             options.home.sim.write_text(f"{os.environ[SIM_URL]}\n")
-        click.echo(guidance(options.home, address=address, ui=f"http://{LOOPBACK}:{ui_port}"))
+        click.echo(
+            guidance(
+                options.home,
+                address=address,
+                ui=f"http://{LOOPBACK}:{ui_port}",
+                changed=None if as_told else options.cluster_file,
+            )
+        )
         await _until_one_ends([each.child for each in (server, *around)])
 
 
@@ -121,9 +130,9 @@ async def _told(name: str, ready: Awaitable[T], *, where: str) -> T:
     return result
 
 
-async def _started(client: Client, config: ClusterConfig) -> None:
-    """The cluster of the file; one that exists goes on with the configuration it has."""
-    await AutoscalerClient(client, config.cluster).start(config, exists_ok=True)
+async def _started(autoscaler: AutoscalerClient, config: ClusterConfig) -> bool:
+    """Whether the cluster now runs as its file says: one that was there already goes on with the configuration it has."""
+    return await autoscaler.start(config) or (await autoscaler.dump()).config == config
 
 
 async def _until_one_ends(children: Sequence[Child]) -> None:

@@ -10,8 +10,11 @@ EXAMPLE_DEMAND = Path("examples/demand.json")
 """Tasks that fit the example's cluster."""
 
 
-def guidance(home: Home, *, address: str, ui: str) -> str:
-    """The text, with commands that work as they stand in another terminal of the same directory."""
+def guidance(home: Home, *, address: str, ui: str, changed: Path | None) -> str:
+    """The text, with commands that work as they stand in another terminal of the same directory.
+
+    `changed` is a cluster file that says something else than what the cluster runs with.
+    """
     command = _command()
     needed = [] if _found_by_itself(home) else [f"export TEMPORAL_ADDRESS={address}"]
     lines = [
@@ -20,6 +23,7 @@ def guidance(home: Home, *, address: str, ui: str) -> str:
         "",
         "In another terminal, in this directory:",
         *(f"  {line}" for line in needed),
+        *([] if changed is None else [f"  {command} config apply {changed}   # the cluster runs with what it was told before"]),
         f"  {command} status --watch",
         f"  {command} demand submit {EXAMPLE_DEMAND}",
         f"  {command} slices",

@@ -9,6 +9,7 @@ import aiohttp
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
+from penstock.client import AutoscalerClient
 from penstock.contract.names import autoscaler_id, slice_workflow_id
 from penstock.model.cluster import ClusterConfig
 from tests.activities.waiting import until
@@ -88,8 +89,6 @@ class Stage:
     """A cluster, its autoscaler's client, and its cloud."""
 
     def __init__(self, machine: Machine, client: Client, cloud: StagedCloud, config: ClusterConfig) -> None:
-        from penstock.client import AutoscalerClient
-
         self.machine = machine
         self.client = client
         self.cloud = cloud
