@@ -11,7 +11,8 @@ from pydantic import Field, ValidationError
 
 from emulators.gcp.behaviour import Behaviour, Failure, Fault
 from emulators.gcp.calls import Calls
-from emulators.gcp.cloud import Cloud, Order
+from emulators.gcp.cloud import Cloud
+from emulators.gcp.orders import Order
 from emulators.gcp.queueing import Queueing
 from emulators.gcp.records import Kind, Machine, Queued
 from emulators.gcp.refusals import Code, Refusal

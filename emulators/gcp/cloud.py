@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from typing import Any
 
 from emulators.gcp import rules, wording
 from emulators.gcp.behaviour import Behaviour, Failure, Fault
+from emulators.gcp.orders import Call, Order, link
 from emulators.gcp.records import Api, Key, Kind, Machine, Operation, Queued, Stage
 from emulators.gcp.refusals import Code, Refusal
 from emulators.gcp.store import Store
@@ -17,53 +17,6 @@ _FIRST_ADDRESS = IPv4Address("127.64.0.1")
 """Far from the addresses that other programs on a machine use; the lowest that is free is given first, so addresses come back."""
 _LONG = timedelta(days=3650)
 _TAKEABLE = (Stage.PROVISIONING, Stage.STAGING, Stage.RUNNING, Stage.REPAIRING)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """One machine to make, already found to be well-formed."""
-
-    kind: Kind
-    project: str
-    zone: str
-    name: str
-    variant: str
-    body: dict[str, Any]
-    hosts: int = 1
-    spot: bool = False
-    reserved: bool = False
-    stops_when_preempted: bool = True
-
-    @property
-    def key(self) -> Key:
-        """What no two machines share at a time."""
-        return Key(self.kind, self.project, self.zone, self.name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """A write as it arrived: what it is called in its operation, the id that makes it repeatable, and what shall go wrong."""
-
-    verb: str
-    request_id: str | None = None
-    fault: Fault | None = None
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """What its operation shall fail with."""
-        return () if self.fault is None else self.fault.operation
-
-    @property
-    def status(self) -> int | None:
-        """The HTTP status that the failures shall stand for."""
-        return None if self.fault is None else self.fault.status
-
-
-def link(key: Key) -> str:
-    """The full name of a machine as its API spells it."""
-    if key.kind is Kind.INSTANCE:
-        return f"projects/{key.project}/zones/{key.zone}/instances/{key.name}"
-    return f"projects/{key.project}/locations/{key.zone}/nodes/{key.name}"
 
 
 class Cloud:
@@ -117,13 +70,14 @@ class Cloud:
         for order in orders:
             if self.store.find(order.key, now) is not None:
                 raise rules.already_exists(link(order.key))
-        failures = self._failures(orders, call, least)
+        over = self._over_quota(orders)
+        failures = call.failures or ((over,) if over is not None else self._stockout(orders, least))
         operation = self._operation(api, call, first, now=now, failures=failures, wanted=len(orders))
         if failures:
             done_at = now + timedelta(seconds=behaviour.create_latency_seconds)
-            doomed = [self._machine(first, operation, now, failed=True)] if least is None and not self._over_quota(orders) else []
-            shown = {"machine": doomed[0].number} if doomed else {}
-            operation = operation.model_copy(update={"done_at": done_at, "made": 0, **shown})
+            # One machine shows until its operation has failed; several, or what a quota forbids, are never begun.
+            doomed = [self._machine(first, operation, now, failed=True)] if least is None and over is None else []
+            operation = operation.model_copy(update={"done_at": done_at, "made": 0})
             self.keep(*doomed, operation)
             return operation
         room = rules.room(behaviour, first.kind, self.store.machines(now), zone=first.zone, now=now)
@@ -159,7 +113,7 @@ class Cloud:
             return operation
         gone_at = machine.gone_at or now + timedelta(seconds=behaviour.delete_latency_seconds)
         operation = operation.model_copy(update={"done_at": gone_at})
-        making = self._unfinished(machine, Failure(code=Code.CANCELLED.value, message="the node was deleted"), now)
+        making = self._unfinished(machine, wording.deleted_early(api, machine.name), now)
         self.keep(machine.model_copy(update={"gone_at": gone_at}), operation, *making)
         return operation
 
@@ -220,27 +174,12 @@ class Cloud:
         """A write that is done as soon as it is asked for."""
         return self._operation(api, call, machine, now=self.now(), failures=call.failures)
 
-    def _failures(self, orders: Sequence[Order], call: Call, least: int | None) -> tuple[Failure, ...]:
-        """Why the orders come to nothing."""
-        if call.failures:
-            return call.failures
-        first, now = orders[0], self.now()
-        api, quota = rules.api_of(first.kind), self._over_quota(orders)
-        if quota is not None:
-            told = self.behaviour(first.zone).quota
-            if told is None or not (api is Api.COMPUTE if told.in_operation is None else told.in_operation):
-                raise wording.quota_refusal(api, quota, project=first.project, zone=first.zone)
-            return (quota,)
-        room = rules.room(self.behaviour(first.zone), first.kind, self.store.machines(now), zone=first.zone, now=now)
-        if room is None or room >= (least or len(orders)):
-            return ()
-        stockout = wording.no_capacity(api, project=first.project, zone=first.zone, reserved=first.reserved)
-        return (stockout,) if least is None else (wording.too_few(least), stockout)
-
     def _over_quota(self, orders: Sequence[Order]) -> Failure | None:
+        """The quota that fails the operation, if one does; one that refuses the call is raised."""
         first = orders[0]
-        return rules.quota_failure(
-            self.behaviour(first.zone),
+        behaviour, api = self.behaviour(first.zone), rules.api_of(first.kind)
+        over = rules.quota_failure(
+            behaviour,
             first.kind,
             self.store.machines(self.now()),
             project=first.project,
@@ -248,6 +187,22 @@ class Cloud:
             variant=first.variant,
             wanted=len(orders),
         )
+        if over is None or behaviour.quota is None:
+            return None
+        told = behaviour.quota.in_operation
+        if api is Api.COMPUTE if told is None else told:
+            return over
+        raise wording.quota_refusal(api, over, project=first.project, zone=first.zone)
+
+    def _stockout(self, orders: Sequence[Order], least: int | None) -> tuple[Failure, ...]:
+        """Why the zone cannot give as many as it must."""
+        first, now = orders[0], self.now()
+        room = rules.room(self.behaviour(first.zone), first.kind, self.store.machines(now), zone=first.zone, now=now)
+        if room is None or room >= (least or len(orders)):
+            return ()
+        api = rules.api_of(first.kind)
+        stockout = wording.no_capacity(api, project=first.project, zone=first.zone, reserved=first.reserved)
+        return (stockout,) if least is None else (wording.too_few(least), stockout)
 
     def _machine(self, order: Order, operation: Operation | None, now: datetime, *, failed: bool = False) -> Machine:
         behaviour = self.behaviour(order.zone)

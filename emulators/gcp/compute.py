@@ -7,10 +7,11 @@ from aiohttp import web
 
 from emulators.gcp import rules
 from emulators.gcp.behaviour import Fault
-from emulators.gcp.cloud import Call, Cloud, link
+from emulators.gcp.cloud import Cloud
 from emulators.gcp.compute_orders import bulk_orders, instance_order, request_id_of
 from emulators.gcp.compute_wire import fingerprint, instance_json, operation_json
 from emulators.gcp.filters import parse_filter
+from emulators.gcp.orders import Call, link
 from emulators.gcp.pages import page_after
 from emulators.gcp.records import Api, Key, Kind, Machine, Operation
 from emulators.gcp.refusals import Code, Refusal

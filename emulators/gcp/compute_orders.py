@@ -7,7 +7,7 @@ from typing import Any
 
 from emulators.gcp import rules, wording
 from emulators.gcp.behaviour import Behaviour
-from emulators.gcp.cloud import Order
+from emulators.gcp.orders import Order
 from emulators.gcp.records import Kind
 from emulators.gcp.refusals import Code, Refusal
 

@@ -8,7 +8,8 @@ from google.protobuf import json_format
 
 from emulators.gcp import rules, tpu_orders, wording
 from emulators.gcp.behaviour import Behaviour, Failure
-from emulators.gcp.cloud import Call, Cloud, Order, link
+from emulators.gcp.cloud import Cloud
+from emulators.gcp.orders import Call, Order, link
 from emulators.gcp.records import Api, Key, Kind, Operation, Queued
 from emulators.gcp.refusals import Code, Refusal
 from emulators.gcp.tpu_wire import body_of

@@ -7,8 +7,9 @@ from google.cloud import tpu_v2
 
 from emulators.gcp import rules, tpu_orders
 from emulators.gcp.behaviour import Fault
-from emulators.gcp.cloud import Call, Cloud
+from emulators.gcp.cloud import Cloud
 from emulators.gcp.messages import Message, locations_pb2, operations_pb2
+from emulators.gcp.orders import Call
 from emulators.gcp.pages import page_after
 from emulators.gcp.queueing import Queueing
 from emulators.gcp.records import Api, Key, Kind, Machine, Operation, Queued, Stage

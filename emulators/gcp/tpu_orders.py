@@ -8,7 +8,7 @@ from google.cloud import tpu_v2
 
 from emulators.gcp import rules, wording
 from emulators.gcp.behaviour import Behaviour
-from emulators.gcp.cloud import Order
+from emulators.gcp.orders import Order
 from emulators.gcp.records import Key, Kind
 from emulators.gcp.refusals import Code, Refusal
 from emulators.gcp.tpu_wire import body_of

@@ -8,8 +8,8 @@ from google.cloud import tpu_v2
 from google.protobuf import any_pb2, empty_pb2, json_format
 
 from emulators.gcp.behaviour import Failure
-from emulators.gcp.cloud import link
 from emulators.gcp.messages import Message, operations_pb2, status_pb2
+from emulators.gcp.orders import link
 from emulators.gcp.records import Machine, Operation, Queued, Stage
 from emulators.gcp.refusals import Code
 

@@ -100,6 +100,12 @@ def preempted_early(api: Api, name: str) -> Failure:
     return Failure(code=Code.INVALID_ARGUMENT.value, message=told)
 
 
+def deleted_early(api: Api, name: str) -> Failure:
+    """Deleted before it was ready."""
+    code = "OPERATION_CANCELED_BY_USER" if api is Api.COMPUTE else Code.CANCELLED.value
+    return Failure(code=code, message=f"The operation was cancelled: '{name}' was deleted.")
+
+
 def refusal_of(fault: Fault, api: Api) -> Refusal:
     """What a fault answers."""
     code = Code[fault.code] if fault.code is not None else code_of(fault.status or 0)

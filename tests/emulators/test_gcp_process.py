@@ -1,0 +1,108 @@
+"""Google's emulator as a process: what survives a crash, and what is told when it cannot start."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from google.api_core import exceptions
+from google.cloud import compute_v1, tpu_v2
+
+from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
+from tests.emulators.running_gcp import RunningGcp
+
+
+@pytest.fixture
+def gcp(tmp_path: Path) -> Iterator[RunningGcp]:
+    running = RunningGcp(tmp_path / "gcp.db")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.kill()
+
+
+def test_killed_and_started_again_it_goes_on(gcp: RunningGcp) -> None:
+    zones: list[str] = []
+
+    async def before(zone: TpuZone) -> None:
+        zones.append(zone.zone)
+        await zone.operation(await zone.create("n-1"))
+        await zone.answered((await zone.get("n-1")).network_endpoints[0].ip_address, "slice of n-1")
+        await zone.create("n-2")
+        await zone.admin.kill_host("n-2", 0, zone=zone.zone)
+        await zone.admin.behave(zone.zone, hold_queue=True, stockout_after=1)
+        await zone.enqueue("q-1")
+        await zone.admin.fault("GetNode", zone=zone.zone, times=2, code="UNAVAILABLE")
+
+    async def after(fresh: TpuZone) -> None:
+        zone = fresh._replace(zone=zones[0])
+        for _ in range(2):
+            with pytest.raises(exceptions.ServiceUnavailable):
+                await zone.get("n-1")
+        await zone.answered((await zone.get("n-1")).network_endpoints[0].ip_address, "slice of n-1")
+        dead = (await zone.get("n-2")).network_endpoints
+        await zone.answered(dead[1].ip_address, "slice of n-2")
+        await zone.answered(dead[0].ip_address, None)
+        with pytest.raises(exceptions.AlreadyExists):
+            await zone.create("n-1")
+        await zone.queued_until("q-1", tpu_v2.QueuedResourceState.State.WAITING_FOR_RESOURCES)
+        await zone.admin.admit("q-1", zone=zone.zone)
+        await zone.queued_until("q-1", tpu_v2.QueuedResourceState.State.ACTIVE)
+        assert (await zone.operation(await zone.create("n-3"))).error.code == 8
+        assert await zone.admin.times_made("n-1", zone=zone.zone) == 1
+
+    play_tpu(gcp, before)
+    gcp.kill()
+    gcp.start()
+    play_tpu(gcp, after)
+
+
+def test_a_request_id_and_its_operation_survive(gcp: RunningGcp) -> None:
+    request_id = "00000000-0000-4000-8000-000000000001"
+    names: list[str] = []
+    zones: list[str] = []
+    clients: Clients = gcp.compute(compute_v1.InstancesClient), gcp.compute(compute_v1.ZoneOperationsClient)
+
+    async def insert(zone: ComputeZone) -> None:
+        zones.append(zone.zone)
+        zone.zone = zones[0]
+        zone.where["zone"] = zones[0]
+        operation = await zone.insert("vm-1", request_id)
+        names.append(operation.name)
+        await zone.done(operation)
+
+    play_compute(gcp, clients, insert)
+    gcp.kill()
+    gcp.start()
+    play_compute(gcp, clients, insert)
+    assert names[0] == names[1]
+
+
+def test_it_stops_when_told_also_with_a_call_under_way(gcp: RunningGcp) -> None:
+    assert requests.get(f"{gcp.url}/emulator/ready", timeout=SECONDS).json() == {"ready": True}
+    assert gcp.stop() == 0
+
+
+def started(*options: str) -> str:
+    """What it says when it does not start."""
+    command = [sys.executable, "-m", "emulators.gcp", *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert ended.returncode == 1, ended
+    return ended.stderr
+
+
+def test_what_is_taken_is_named(gcp: RunningGcp, tmp_path: Path) -> None:
+    free = {"--port": "0", "--grpc-port": "0", "--health-port": "0"}
+    taken = {"--port": gcp.url, "--grpc-port": gcp.tpu_address, "--health-port": f":{gcp.health_port}"}
+    for option, address in taken.items():
+        port = address.rsplit(":", 1)[1]
+        options = [part for pair in (free | {option: port}).items() for part in pair]
+        told = started("--database", str(tmp_path / "other.db"), *options)
+        assert f"port {port} cannot be used" in told
+        assert f"name another with {option}" in told
+    options = [part for pair in free.items() for part in pair]
+    assert "in use by another emulator" in started("--database", str(gcp.database), *options)
+    assert "cannot be used" in started("--database", str(tmp_path), *options)
