@@ -3,11 +3,14 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import aiohttp
 from pydantic import JsonValue
 
+from activities.providers.gcp import opening as gcp
 from activities.providers.port import Invalid, Provider
 from activities.providers.sim import SimProvider
 from activities.secrets import UnresolvedSecret, resolve
@@ -27,6 +30,15 @@ CONNECTION_SETTINGS = ("url", "token")
 Settings = Mapping[str, JsonValue]
 
 
+@runtime_checkable
+class Closing(Protocol):
+    """A provider with connections of its own."""
+
+    async def close(self) -> None:
+        """Give them back."""
+        ...
+
+
 class Providers:
     """The providers of one process."""
 
@@ -35,10 +47,10 @@ class Providers:
         self._opened: dict[tuple[str, str], Provider] = {}
         self._session: aiohttp.ClientSession | None = None
         self._opening = asyncio.Lock()
-        self._open: dict[str, Callable[[Settings], Awaitable[tuple[str, Callable[[], Provider]]]]] = {
+        self._open: Mapping[str, Callable[[Settings], Awaitable[tuple[str, Callable[[], Provider]]]]] = {
             "sim": self._sim,
             "local": self._local,
-        }
+        } | {kind: partial(gcp.opener, kind, session=self._http) for kind in gcp.KINDS}
 
     async def of(self, kind: str, settings: Settings) -> Provider:
         """The provider that is meant; `Invalid` if there is none of that kind or its settings make no sense."""
@@ -53,7 +65,10 @@ class Providers:
 
     async def close(self) -> None:
         """Close every connection."""
-        self._opened.clear()
+        opened, self._opened = self._opened, {}
+        for provider in opened.values():
+            if isinstance(provider, Closing):
+                await provider.close()
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -22,6 +22,7 @@ from activities.providers.port import (
     Scope,
     Stockout,
 )
+from tests.emulators.running_gcp import RunningGcp
 
 LATENCIES = {"create_latency": "20ms", "boot_latency": "20ms", "init_latency": "20ms", "delete_latency": "20ms"}
 REFUSALS: dict[type[ProviderError], dict[str, Any]] = {
@@ -39,6 +40,10 @@ class Endpoints(NamedTuple):
     compute: str
     tpu: str
     health_port: int
+
+    @classmethod
+    def of(cls, gcp: RunningGcp) -> "Endpoints":
+        return cls(gcp.url, gcp.tpu_address, gcp.health_port)
 
 
 class GcpCloud:

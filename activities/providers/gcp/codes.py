@@ -49,6 +49,8 @@ HTTP: dict[int, Meaning] = {
     409: _M.EXISTS,
     412: _M.BUSY,
     429: _M.RATE,
+    499: _M.TRANSIENT,
+    501: _M.INVALID,
 }
 
 REASONS: dict[str, Meaning] = {
@@ -79,11 +81,13 @@ REASONS: dict[str, Meaning] = {
     "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE": _M.BUSY,
     "resourceInUseByAnotherResource": _M.BUSY,
     "conditionNotMet": _M.BUSY,
+    "aborted": _M.BUSY,
     "invalid": _M.INVALID,
     "required": _M.INVALID,
     "badRequest": _M.INVALID,
     "INVALID_FIELD_VALUE": _M.INVALID,
     "INVALID_USAGE": _M.INVALID,
+    "notImplemented": _M.INVALID,
     "forbidden": _M.PERMISSION,
     "authError": _M.PERMISSION,
     "PERMISSIONS_ERROR": _M.PERMISSION,

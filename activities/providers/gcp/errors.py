@@ -136,7 +136,7 @@ def fault_of_errors(errors: Iterable[Any], *, http: int | None, details: Sequenc
 def _entry(entry: Any) -> tuple[str, str, list[Any]]:
     if isinstance(entry, Mapping):
         return str(entry.get("reason") or entry.get("code") or ""), str(entry.get("message", "")), []
-    code = getattr(entry, "code", "")
+    code = getattr(entry, "code", None)
     if not isinstance(code, str):
         return "", "", []
     return code, str(entry.message), list(getattr(entry, "error_details", ()))

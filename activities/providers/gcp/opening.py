@@ -1,0 +1,32 @@
+"""How a Google provider is opened: by its connection alone, so that groups of one project share it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+import aiohttp
+from pydantic import JsonValue
+
+from activities.providers.gcp.settings import Connection, read
+from activities.providers.port import Provider
+
+_CLASSES = {"gcp-tpu": ("tpu", "TpuProvider"), "gce": ("compute", "ComputeProvider")}
+"""Module and class of each kind."""
+KINDS = tuple(_CLASSES)
+
+
+async def opener(
+    kind: str, settings: Mapping[str, JsonValue], session: Callable[[], aiohttp.ClientSession]
+) -> tuple[str, Callable[[], Provider]]:
+    """What tells this provider from others of its kind, and how to open it; `Invalid` if it cannot be reached so.
+
+    Google's packages are imported here, in a thread: that takes seconds. What is not about the connection is read with
+    each order, so that a mistake in it keeps nobody from listing and deleting.
+    """
+    reached = read(Connection, {name: value for name, value in settings.items() if name in _CONNECTION})
+    module, name = _CLASSES[kind]
+    loaded = await asyncio.to_thread(import_module, f"activities.providers.gcp.{module}")
+    return reached.model_dump_json(), lambda: getattr(loaded, name)(reached, session())
+
+
+_CONNECTION = {field.alias or name for name, field in Connection.model_fields.items()}
