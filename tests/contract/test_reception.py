@@ -1,0 +1,130 @@
+"""Signals: whatever is sent becomes events, or a rejection that says what to mend. Nothing raises."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from penstock.core.apply import replay
+from penstock.core.events import (
+    AnyEvent,
+    ConfigApplied,
+    DemandDelta,
+    DemandSnapshot,
+    DrainsConfirmed,
+    MessageRejected,
+    SlicesOrdered,
+    SlicesReported,
+    UsageReported,
+)
+from penstock.core.reception import receive
+from penstock.core.state import AutoscalerState
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice, SliceState
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+CONFIG = ClusterConfig.model_validate(
+    {"cluster": "x", "groups": [{"name": "pair", "max_slices": 2, "hosts_per_slice": 2, "host": {"cpu": 4}}]}
+)
+PAIR = Slice(id="pair-1", group="pair", state=SliceState.READY)
+STATE = replay([ConfigApplied(at=NOW, config=CONFIG), SlicesOrdered(at=NOW, slices=(PAIR,))])
+
+
+def received(name: str, message: Any, state: AutoscalerState = STATE) -> tuple[AnyEvent, ...]:
+    return receive(state, name, json.dumps(message).encode(), NOW)
+
+
+def rejection(name: str, message: Any) -> str:
+    (event,) = received(name, message)
+    assert isinstance(event, MessageRejected)
+    assert event.message == name
+    return event.problem
+
+
+def test_a_list_of_tasks_is_a_snapshot_newer_than_anything_heard() -> None:
+    (first,) = received("demand", [{"id": "a", "resources": {"cpu": 1}}])
+    assert isinstance(first, DemandSnapshot)
+    state = replay([first], STATE)
+    (second,) = received("demand", {"tasks": []}, state)
+    assert isinstance(second, DemandSnapshot)
+    after = replay([second], state).demand["default"]
+    assert (after.revision, after.demand.task_ids, after.resync_needed) == (1, (), None)
+
+
+def test_one_bad_task_is_an_entry_that_says_why_and_costs_the_others_nothing() -> None:
+    written = [{"id": "good"}, {"id": "bad", "resources": {"cpus": 1}}, "what", {"resources": {"cpu": -1}}, {"id": "also good"}]
+    (event,) = received("demand", {"tasks": written})
+    assert isinstance(event, DemandSnapshot)
+    assert event.demand.task_ids == ("good", "also good", "bad", "task 2 of its message", "task 3 of its message")
+    faults = [run.fault for run in event.demand.workload.runs]
+    assert faults[0] is None
+    assert "did you mean cpu?" in (faults[1].message if faults[1] else "")
+
+
+def test_a_delta_names_its_base() -> None:
+    (event,) = received("demand", {"epoch": 3, "base": 4, "revision": 5, "removed": ["a"], "tasks": [{"id": "b"}]})
+    assert isinstance(event, DemandDelta)
+    assert (event.epoch, event.base, event.revision, event.removed) == (3, 4, 5, ("a",))
+    assert event.added.task_ids == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ({"tasks": [{"id": "a"}, {"id": "a"}]}, "task id 'a' stands here twice"),
+        ({"base": 3, "tasks": []}, "a delta needs epoch and revision"),
+        ({"task": []}, "task: unknown key; did you mean tasks?"),
+        ({"tasks": [{"id": "many", "count": 10**9}]}, "look at count"),
+        ({"tasks": [{"id": "many", "count": 10**5, "gang": {"size": 10**5}}]}, "look at count"),
+        ({"demand": {"workload": {"shapes": "?", "runs": []}}}, "not a packed column"),
+        (7, "should be an object"),
+        (None, "should be an object"),
+    ],
+)
+def test_demand_that_cannot_be_used_is_rejected_with_its_fix(message: Any, told: str) -> None:
+    assert told in rejection("demand", message)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"tasks": [{"id": "\\ud800"}]}'])
+def test_bytes_that_are_no_json_are_rejected(raw: bytes) -> None:
+    for name in ("report", "demand", "usage", "confirm_drain", "slices_reported", "location_reported"):
+        (event,) = receive(STATE, name, raw, NOW)
+        assert isinstance(event, MessageRejected | DemandSnapshot)
+
+
+def test_usage_of_one_slice_that_cannot_be_read_costs_the_others_nothing() -> None:
+    state = replay([SlicesOrdered(at=NOW, slices=(PAIR.model_copy(update={"id": "pair-2"}),))], STATE)
+    usage = {"pair-1": "idle", "pair-2": ["idle", "busy", "busy"], "pair-3": "asleep", "pair-4": []}
+    good, bad = received("usage", {"usage": usage}, state)
+    assert isinstance(good, UsageReported)
+    assert list(good.usage) == ["pair-1"]
+    assert isinstance(bad, MessageRejected)
+    assert "usage.pair-2: 3 given, but a slice of its group has 2 hosts" in bad.problem
+    assert "usage.pair-3[0].state: Input should be 'idle', 'busy' or 'degraded'" in bad.problem
+
+
+def test_a_report_says_everything_of_one_moment() -> None:
+    report = {"demand": {"tasks": [{"id": "a"}]}, "usage": {"pair-1": ["idle", {"tasks": ["b"]}]}, "confirmed": ["pair-1"]}
+    assert [type(event) for event in received("report", report)] == [DemandSnapshot, UsageReported, DrainsConfirmed]
+
+
+def test_a_confirmed_drain_may_be_one_id_or_a_list() -> None:
+    for message in ("pair-1", ["pair-1"], {"slices": ["pair-1"]}):
+        (event,) = received("confirm_drain", message)
+        assert isinstance(event, DrainsConfirmed)
+        assert event.slice_ids == ("pair-1",)
+
+
+def test_slices_report_and_a_bad_report_is_rejected() -> None:
+    report = {"slice_id": "pair-1", "group": "pair", "state": "READY", "since": NOW.isoformat()}
+    complete = report | {"ordered_at": NOW.isoformat(), "sequence": 3}
+    (event,) = received("slices_reported", {"reports": [complete]})
+    assert isinstance(event, SlicesReported)
+    assert "reports[0].sequence: is missing" in rejection("slices_reported", {"reports": [report]})
+    assert "complete: is missing" in rejection("location_reported", {"account": "a"})
+
+
+def test_queue_lengths_and_unknown_signals_are_told_apart() -> None:
+    assert "not supported yet" in rejection("pressure", {"group": "pair", "queued": 3})
+    assert "did you mean demand?" in rejection("demnd", [])

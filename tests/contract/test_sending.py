@@ -1,0 +1,97 @@
+"""What a source sends: differences that add up, everything when they do not, large demand in parts."""
+
+import random
+from typing import Any
+
+import pytest
+
+from penstock.contract.messages import DemandMessage
+from penstock.contract.sending import Outbox, as_demand, in_parts, size_of
+from penstock.core.events import DemandDelta
+from penstock.core.reception import demand_event
+from penstock.core.revisions import apply_delta, apply_snapshot
+from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.model.building import joined
+from penstock.model.demand import Demand
+from tests.contract.test_reception import NOW
+
+
+def singles(*names: str, cpu: int = 1) -> list[dict[str, Any]]:
+    return [{"id": name, "resources": {"cpu": cpu}} for name in names]
+
+
+def member(name: str, gang: str, size: int) -> dict[str, Any]:
+    return {"id": name, "resources": {"cpu": 1}, "gang": {"id": gang, "size": size}}
+
+
+class Receiver:
+    """The other end."""
+
+    def __init__(self) -> None:
+        self.source = SourceDemand()
+
+    def take(self, messages: tuple[DemandMessage, ...]) -> None:
+        for message in messages:
+            event = demand_event(AutoscalerState(), DemandMessage.model_validate_json(message.model_dump_json()), NOW)
+            if isinstance(event, DemandDelta):
+                self.source = apply_delta(self.source, event)
+            else:
+                self.source = apply_snapshot(self.source, event)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        (singles("a", "b", "c", "d"), singles("a", "c", "d"), "delta"),
+        (singles("a", "b", "c", "d"), singles("b", "c", "d", "e"), "delta"),
+        (singles("a", "b", "c", "d"), singles("a", "b", "c", "d"), "delta"),
+        (singles("a", "b", "c", "d"), singles("d", "c", "b", "a"), "snapshot"),
+        (singles("a", "b", "c", "d"), singles("e", "a", "b", "c", "d"), "snapshot"),
+        (singles("a", "b", "c", "d"), [*singles("a", "b", "c"), *singles("d", cpu=2)], "snapshot"),
+        (singles("a", "b"), singles("c", "d"), "snapshot"),
+        (singles("a", "b"), [], "snapshot"),
+        (
+            [member("g1", "g", 3), *singles("a", "b", "c")],
+            [member("g1", "g", 3), member("g2", "g", 3), *singles("a", "b", "c")],
+            "delta",
+        ),
+    ],
+)
+def test_what_arrives_is_what_was_meant(before: list[Any], after: list[Any], kind: str) -> None:
+    outbox, receiver = Outbox("default", 7), Receiver()
+    for tasks in (before, after):
+        demand = as_demand(tasks)
+        messages = outbox.messages(demand)
+        receiver.take(messages)
+        outbox.delivered(demand)
+    assert ("delta" if messages[0].base is not None else "snapshot") == kind
+    assert receiver.source.resync_needed is None
+    assert receiver.source.stamp == outbox.stamp == (7, 2)
+    assert joined([receiver.source.demand, Demand()]) == joined([as_demand(after), Demand()])
+
+
+def test_after_a_message_that_may_be_lost_everything_is_sent_again() -> None:
+    outbox = Outbox("default", 7)
+    demand = as_demand(singles("a", "b"))
+    outbox.messages(demand)
+    assert outbox.messages(demand)[0].base is None
+
+
+def test_a_newer_epoch_is_taken_when_someone_else_was_ahead() -> None:
+    outbox = Outbox("default", 7)
+    outbox.messages(Demand())
+    outbox.begin_again(after=9)
+    assert outbox.messages(Demand())[0].epoch == 10
+    assert outbox.stamp == (10, 1)
+
+
+def test_large_demand_is_divided_and_joined_again() -> None:
+    draw = random.Random(1)
+    written = [{"id": f"{draw.getrandbits(128):x}", "resources": {"cpu": draw.choice([1, 2])}} for _ in range(500)]
+    written += [{"id": f"gang-{i}", "resources": {"cpu": 1}, "gang": {"size": 4}} for i in range(20)]
+    demand = as_demand(written)
+    largest = size_of(DemandMessage(demand=demand)) // 3
+    parts = in_parts(demand, largest)
+    assert len(parts) > 3
+    assert all(size_of(DemandMessage(demand=part)) <= largest for part in parts)
+    assert joined(parts) == joined([demand, Demand()])
