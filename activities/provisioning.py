@@ -51,8 +51,8 @@ class Provisioning:
     @activity.defn(name=names.OBSERVE)
     async def observe(self, spec: SliceSpec) -> Sighting:
         """Look at the slice and its hosts once."""
+        provider = await self._reached(spec)
         try:
-            provider = await self._providers.of(spec.provider, spec.settings)
             seen = await _beating(provider.observe(order_of(spec).ref))
         except port.ProviderError as error:
             raise _repeatable(error) from error
@@ -61,14 +61,21 @@ class Provisioning:
     @activity.defn(name=names.DELETE)
     async def delete(self, spec: SliceSpec) -> Dismissed:
         """Ask for the end of the slice, and say whether it has come. Nobody else would ask, so every error is repeated."""
+        provider = await self._reached(spec)
         try:
-            provider = await self._providers.of(spec.provider, spec.settings)
             outcome = await _beating(provider.delete(order_of(spec).ref))
         except port.ProviderError as error:
             raise _repeatable(error) from error
         finally:
             self._nudges.nudge(place_key(spec))
         return Dismissed(gone=isinstance(outcome, Gone))
+
+    async def _reached(self, spec: SliceSpec) -> port.Provider:
+        """The slice's provider. That no call can be made with such settings is said at once: repeating mends nothing."""
+        try:
+            return await self._providers.of(spec.provider, spec.settings)
+        except port.Invalid as error:
+            raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
 
 
 def order_of(spec: SliceSpec) -> Order:

@@ -165,13 +165,16 @@ class SliceLifecycleWorkflow:
             self._apply(Overdue(workflow.now(), state))
 
     async def _delete(self) -> None:
-        """Ask the cloud until it says that the slice is gone: never give up, but say when it takes too long."""
+        """Ask the cloud until it says that the slice is gone: never give up, but say when it takes too long.
+
+        Where no call can be made at all, none was made before: what was never created is not there.
+        """
         alarm = asyncio.create_task(self._say_when_overdue())
         pause = policies.FIRST_PAUSE_SECONDS
         while self._life.state is SliceState.DELETING:
             self._seen_gone = False
             dismissed = await self._call(names.DELETE, Dismissed, policies.DELETE)
-            if dismissed is not None and dismissed.gone:
+            if dismissed.gone if dismissed is not None else not self._life.created:
                 self._apply(ConfirmedGone(workflow.now()))
                 break
             await self._within(pause, lambda: self._seen_gone, "until the cloud is asked again whether it is gone")
@@ -202,7 +205,7 @@ class SliceLifecycleWorkflow:
     async def _call(
         self, name: str, kind: type[T], policy: dict[str, Any], *, wanted: Callable[[], bool] = lambda: True
     ) -> T | None:
-        """The answer of an activity about this slice, or None if it was called off, as it is once it is not wanted any more."""
+        """The answer of an activity about this slice; None if it can never be had, or is not wanted any more."""
         spec = self._life.spec
         call: workflow.ActivityHandle[T] = workflow.start_activity(
             name, spec, result_type=kind, summary=f"{name} {spec.slice_id}", **policy
@@ -214,7 +217,7 @@ class SliceLifecycleWorkflow:
                 call.cancel()
             return await call
         except ActivityError as error:
-            workflow.logger.warning("%s of %s was called off: %s", name, spec.slice_id, error.cause)
+            workflow.logger.warning("%s of %s has no answer: %s", name, spec.slice_id, error.cause)
             return None
         finally:
             self._calling -= 1

@@ -1,0 +1,165 @@
+"""Single slice workflows on a running machine, without an autoscaler: the test says what is seen and told."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
+
+from activities.providers.port import resource_name
+from penstock.contract import names
+from penstock.contract.lives import (
+    DeleteLetter,
+    DrainLetter,
+    DrainTerms,
+    Sighting,
+    SliceLife,
+    SliceReport,
+    SliceReports,
+    SliceSpec,
+)
+from penstock.model.failures import Phase
+from penstock.model.slices import SliceState
+from tests.activities.waiting import until
+from tests.service.machine import Machine
+from tests.service.stage import SECONDS, StagedCloud
+
+GROUP = "small"
+READY: dict[str, Any] = {"phase": Phase.RUNNING, "addressed": True, "healthy": True}
+
+
+class OneSlice:
+    """A slice workflow, and its place in the cloud."""
+
+    def __init__(self, handle: WorkflowHandle[Any, Any], spec: SliceSpec) -> None:
+        self.handle = handle
+        self.spec = spec
+        self.name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
+
+    async def life(self) -> SliceLife:
+        life: SliceLife = await self.handle.query(names.LIFE, result_type=SliceLife)
+        return life
+
+    async def until(self, holds: Callable[[SliceLife], object]) -> SliceLife:
+        """Its life once something lasting holds of it."""
+        return await until(self.life, holds, seconds=SECONDS)
+
+    async def comes_to(self, state: SliceState) -> SliceLife:
+        return await self.until(lambda life: life.state is state)
+
+    async def ended(self) -> SliceLife:
+        """What it came to, once its workflow is over: its autoscaler was told."""
+        async with asyncio.timeout(SECONDS):
+            life: SliceLife = await self.handle.result()
+        return life
+
+    async def see(self, phase: Phase, **rest: Any) -> None:
+        sighting = Sighting(at=datetime.now(UTC), phase=phase, **rest)
+        await self.handle.signal(names.SEEN, sighting.model_dump(mode="json"))
+
+    async def make_ready(self) -> SliceLife:
+        await self.until(lambda life: life.created)
+        await self.see(**READY)
+        return await self.comes_to(SliceState.READY)
+
+    async def drain(self, cause: str = "idle", *, force: bool = False) -> None:
+        await self.tell(DrainLetter(slice_id=self.spec.slice_id, terms=DrainTerms(cause=cause, force=force)))
+
+    async def delete(self, cause: str = "not wanted") -> None:
+        await self.tell(DeleteLetter(slice_id=self.spec.slice_id, cause=cause))
+
+    async def tell(self, letter: Any) -> None:
+        await self.handle.signal(names.LETTER, letter.model_dump(mode="json"))
+
+    async def events(self) -> list[HistoryEvent]:
+        """The newest run's history."""
+        return list((await self.handle.fetch_history()).events)
+
+    async def count(self, kind: EventType.ValueType) -> int:
+        """Events of that kind in the newest run."""
+        return sum(event.event_type == kind for event in await self.events())
+
+    async def activities(self) -> list[str]:
+        """Names of the activities that were scheduled, in order."""
+        kind = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+        found = [event.activity_task_scheduled_event_attributes for event in await self.events() if event.event_type == kind]
+        return [each.activity_type.name for each in found]
+
+
+class SliceStage:
+    """A cluster's name, a zone, and a letter box in the place of its autoscaler."""
+
+    def __init__(self, client: Client, cloud: StagedCloud) -> None:
+        self.client = client
+        self.cloud = cloud
+        self.cluster = cloud.cluster
+
+    async def open_box(self) -> None:
+        """A workflow that no worker runs: what is signalled to it stays in its history."""
+        queue = f"nobody-{self.cluster}"
+        await self.client.start_workflow("LetterBox", id=names.autoscaler_id(self.cluster), task_queue=queue)
+
+    async def reports(self) -> list[SliceReport]:
+        """What slices reported, in order."""
+        history = await self.client.get_workflow_handle(names.autoscaler_id(self.cluster)).fetch_history()
+        kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+        signals = [e.workflow_execution_signaled_event_attributes for e in history.events if e.event_type == kind]
+        bodies = [signal.input.payloads[0].data for signal in signals if signal.signal_name == names.SLICES_REPORTED]
+        return [report for body in bodies for report in SliceReports.model_validate_json(body).reports]
+
+    def spec(self, **rest: Any) -> SliceSpec:
+        slice_id = f"{GROUP}-{uuid.uuid4().hex[:8]}"
+        given = {"cluster": self.cluster, "group": GROUP, "slice_id": slice_id, "provider": "sim", "cause": "demand"}
+        return SliceSpec.model_validate(given | {"location": self.cloud.zone()} | rest)
+
+    async def order(self, **rest: Any) -> OneSlice:
+        return await self.begin(self.spec(**rest))
+
+    async def found(self, state: SliceState, *, cause: str = "", sequence: int = 0, **rest: Any) -> OneSlice:
+        """A slice that existed before its workflow."""
+        spec = self.spec(**{"cause": "adopted"} | rest)
+        name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
+        labels = {"penstock-cluster": spec.cluster, "penstock-group": spec.group, "penstock-slice": spec.slice_id}
+        await self.cloud.add(name, labels=labels, hosts=spec.hosts)
+        return await self.begin(spec, state=state, created=True, cause=cause, sequence=sequence, reported=sequence)
+
+    async def begin(self, spec: SliceSpec, **life: Any) -> OneSlice:
+        now = datetime.now(UTC)
+        workflow_id = names.slice_workflow_id(spec.cluster, spec.group, spec.slice_id)
+        begun = SliceLife(spec=spec, since=now, ordered_at=now, **life)
+        handle = await self.client.start_workflow(
+            names.SLICE, begun, id=workflow_id, task_queue=names.TASK_QUEUE, result_type=SliceLife
+        )
+        return OneSlice(self.client.get_workflow_handle(handle.id, result_type=SliceLife), spec)
+
+
+@asynccontextmanager
+async def slice_stage(machine: Machine, *, box: bool = True, **behaviour: Any) -> AsyncIterator[SliceStage]:
+    """A fresh cluster and zone; its workflows are ended with the test."""
+    name = uuid.uuid4().hex[:8]
+    client = await machine.client()
+    async with aiohttp.ClientSession() as session:
+        stage = SliceStage(client, StagedCloud(machine.url, session, cluster=f"c{name}", region=f"region{name}"))
+        await stage.cloud.behave(**behaviour)
+        try:
+            if box:
+                await stage.open_box()
+            yield stage
+        finally:
+            await _cleared(client, stage.cluster)
+
+
+async def _cleared(client: Client, cluster: str) -> None:
+    query = f"WorkflowId STARTS_WITH 'penstock/{cluster}' AND ExecutionStatus = 'Running'"
+    for workflow_id in [names.autoscaler_id(cluster), *[found.id async for found in client.list_workflows(query)]]:
+        try:
+            await client.get_workflow_handle(workflow_id).terminate("the test is over")
+        except RPCError:
+            continue  # It had ended.
