@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
 from activities.accounts import Accounts, Books, each, told
@@ -113,7 +113,11 @@ class _Watch:
         if time.monotonic() - self._audited_at < self._place.rules.audit_seconds:
             return None
         self._audited_at = time.monotonic()
-        return await self._audit(provider, listing)
+        try:
+            return await self._audit(provider, listing)
+        except TemporalError as error:
+            activity.logger.warning("%s could not be audited: %s", self._place.key, error)
+            return None
 
     async def _look(self, provider: Provider, listing: Listing, *, elapsed: float) -> None:
         """Ask hosts that are due for their health, and tell every slice what is news to it."""

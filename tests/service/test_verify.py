@@ -1,0 +1,102 @@
+"""Verify: agreement of ledger, workflows and cloud, and every kind of difference in a sentence."""
+
+import asyncio
+
+import pytest
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from penstock.contract.answers import Verdict
+from tests.service.ledgers import name_of, settled, verified
+from tests.service.machine import Machine
+from tests.service.stage import QUICK, group, staged
+
+UNHURRIED = {"inventory": QUICK["inventory"] | {"lost_after": "1h", "audit": "1h"}}
+"""Nobody mends what the test breaks before it is looked at."""
+
+
+def kinds(verdict: Verdict) -> list[tuple[str, str]]:
+    return sorted((difference.kind, difference.slice_id) for difference in verdict.differences)
+
+
+def test_a_quiet_cluster_agrees(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=2), group("large", zone="b", min_slices=1)) as stage:
+            await settled(stage, 3)
+            verdict = await verified(stage)
+            assert verdict.agrees, verdict
+            assert (verdict.slices, verdict.workflows, verdict.resources, verdict.locations) == (3, 3, 3, 2)
+
+    asyncio.run(story())
+
+
+def test_a_slice_that_the_cloud_lost(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=2), **UNHURRIED) as stage:
+            lost, _ = await settled(stage, 2)
+            await stage.cloud.delete(name_of(stage, lost))
+            verdict = await verified(stage)
+            (difference,) = verdict.differences
+            place = f"sim/{stage.cloud.zone()}"
+            assert difference.message == f"slice {lost.id} is READY in the ledger, but the cloud does not have it in {place}"
+            assert (difference.kind, difference.group, difference.location) == ("no_resource", "small", place)
+            assert not verdict.agrees
+
+    asyncio.run(story())
+
+
+def test_a_resource_that_no_workflow_looks_after_and_a_slice_that_is_nowhere(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=2), **UNHURRIED) as stage:
+            first, second = await settled(stage, 2)
+            for piece in (first, second):
+                await stage.slice_workflow(piece.group, piece.id).terminate("by hand")
+            await stage.cloud.delete(name_of(stage, second))
+            assert kinds(await verified(stage)) == sorted([("no_workflow", first.id), ("nowhere", second.id)])
+
+    asyncio.run(story())
+
+
+def test_slices_whose_autoscaler_was_terminated_are_in_no_ledger(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            (piece,) = await settled(stage, 1)
+            await stage.workflow.terminate("by hand")
+            assert kinds(await verified(stage)) == [("not_in_ledger", piece.id)]
+
+    asyncio.run(story())
+
+
+def test_two_resources_of_one_slice(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1), **UNHURRIED) as stage:
+            (piece,) = await settled(stage, 1)
+            labels = {"penstock-cluster": stage.cluster, "penstock-group": "small", "penstock-slice": piece.id}
+            await stage.cloud.add(f"second-{stage.cluster}", labels=labels)
+            assert kinds(await verified(stage)) == [("doubled", piece.id)]
+
+    asyncio.run(story())
+
+
+def test_a_location_that_gives_no_complete_list_is_named_and_its_slices_are_not_missed(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            await settled(stage, 1)
+            await stage.cloud.behave(partial_lists=True)
+            verdict = await verified(stage)
+            assert (verdict.differences, verdict.unlisted) == ((), (f"sim/{stage.cloud.zone()}",))
+            assert not verdict.agrees
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_never_was(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(), start=False) as stage:
+            with pytest.raises(WorkflowFailureError) as failed:
+                await verified(stage)
+            assert isinstance(failed.value.cause, ActivityError)
+            assert isinstance(failed.value.cause.cause, ApplicationError)
+            assert failed.value.cause.cause.type == "NoSuchCluster"
+
+    asyncio.run(story())
