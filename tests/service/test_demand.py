@@ -1,0 +1,122 @@
+"""Demand becomes slices: through the client, on a real server, in the simulated cloud."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from penstock.core.explain import Status
+from penstock.model.decision import Code
+from penstock.model.failures import FailureKind
+from penstock.model.slices import Availability
+from tests.service.machine import Machine
+from tests.service.stage import Stage, group, staged
+
+BACKOFF = {"first": "1s", "longest": "1s"}
+
+
+def tasks(count: int, *, cpu: float = 1, name: str = "task", **rest: Any) -> list[dict[str, Any]]:
+    """So many tasks of one shape."""
+    return [{"id": f"{name}-{i}", "resources": {"cpu": cpu}} | rest for i in range(count)]
+
+
+async def ready(stage: Stage, group_name: str, count: int) -> None:
+    """Wait until so many slices of the group are READY, and no more: none of them leaves by itself."""
+    look = stage.autoscaler.slices
+    found = await stage.eventually(lambda: look(group=group_name, state="READY"), lambda page: page.total >= count)
+    assert found.total == count
+
+
+def played(machine: Machine, story: Callable[[Stage], Awaitable[None]], *groups: dict[str, Any], **config: Any) -> None:
+    """Play a story on a stage of its own."""
+
+    async def play() -> None:
+        async with staged(machine, *groups, **config) as stage:
+            await story(stage)
+
+    asyncio.run(play())
+
+
+def test_demand_becomes_ready_slices_and_no_more_than_it_needs(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        accepted = await stage.autoscaler.submit_demand(tasks(6, cpu=2))
+        assert (accepted.revision, accepted.config_revision, accepted.resync_needed) == (1, 1, None)
+        await ready(stage, "small", 3)
+        explained = await stage.autoscaler.explain("task-5")
+        assert (explained.status, explained.group) == (Status.PLACED, "small")
+        decision = await stage.autoscaler.decision()
+        assert decision.launches == {}
+        assert decision.groups["small"].have == 3
+        assert len(await stage.cloud.ever_made()) == 3
+
+    played(machine, story)
+
+
+def test_a_gang_gets_whole_slices_of_one_group(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand([{"id": "train", "resources": {"cpu": 4}, "gang": {"size": 4}}])
+        await ready(stage, "pair", 2)
+        assert [len(made["hosts"]) for made in await stage.cloud.ever_made()] == [2, 2]
+
+    played(machine, story, group("pair", hosts_per_slice=2))
+
+
+def test_a_stockout_overflows_to_the_next_group_and_demand_returns_once_the_block_ends(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.cloud.behave("a", stockout=True)
+        await stage.autoscaler.submit_demand(tasks(1, cpu=4))
+        await ready(stage, "second", 1)
+        status = await stage.autoscaler.status()
+        assert {(trouble.group, trouble.failure.kind) for trouble in status.troubles} == {("first", FailureKind.STOCKOUT)}
+
+        await stage.cloud.behave("a")
+        await stage.autoscaler.submit_demand(tasks(3, cpu=4))
+        await ready(stage, "first", 2)
+        status = await stage.autoscaler.status()
+        assert {each.name: each.availability for each in status.groups}["first"] is Availability.AVAILABLE
+
+    first, second = group("first", zone="a", priority=1), group("second", zone="b", priority=2, max_slices=1)
+    played(machine, story, first, second, backoff=BACKOFF)
+
+
+def test_what_nobody_can_take_is_counted_and_explained(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand([*tasks(5, cpu=4), {"id": "odd", "resources": {"gpus": 1}}])
+        await stage.eventually(stage.autoscaler.status, lambda status: status.unmet == {Code.NO_CAPACITY: 1, Code.INVALID: 1})
+        explained = await stage.autoscaler.explain("task-4")
+        assert explained.code is Code.NO_CAPACITY
+        assert explained.remedy is not None
+        assert explained.remedy.message == "raise max_slices of small from 4 to 5"
+        odd = await stage.autoscaler.explain("odd")
+        assert "resources.gpus: unknown key; did you mean gpu?" in odd.text
+        decision = await stage.autoscaler.decision()
+        assert {unmet.code for unmet in decision.unmet} == {Code.NO_CAPACITY, Code.INVALID}
+
+    played(machine, story)
+
+
+def test_minimum_and_standing_requests_are_kept_without_demand(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await ready(stage, "small", 1)
+        await stage.autoscaler.request_capacity("team", [{"resources": {"cpu": 4}, "count": 3}])
+        await ready(stage, "small", 3)
+        assert (await stage.autoscaler.status()).standing == ("team",)
+        await stage.autoscaler.release_capacity("team")
+        assert (await stage.autoscaler.status()).standing == ()
+
+    played(machine, story, group(min_slices=1))
+
+
+def test_at_rest_an_autoscaler_costs_no_events(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand(tasks(1))
+        await ready(stage, "small", 1)
+        seen = [-1]
+
+        async def events() -> list[int]:
+            description = await stage.workflow.describe()
+            seen.append(description.history_length)
+            return seen
+
+        await stage.eventually(events, lambda lengths: len(lengths) > 20 and len(set(lengths[-20:])) == 1)
+
+    played(machine, story)
