@@ -6,6 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import aiohttp
+import grpc
+from google.cloud import tpu_v2
+from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from pydantic import JsonValue
 
 from activities.providers.gcp.compute import ComputeProvider
@@ -76,6 +79,10 @@ class GcpCloud:
             assert response.ok, await response.text()
             return await response.json()
 
+    def session(self) -> aiohttp.ClientSession:
+        """For a provider of the test's own."""
+        return aiohttp.ClientSession()
+
     async def behave(self, **behaviour: Any) -> None:
         await self.call("PUT", f"/zones/{self.location}", LATENCIES | behaviour)
 
@@ -137,6 +144,13 @@ class TpuCloud(GcpCloud):
 
     async def kill_host(self, ref: Ref, host: int) -> None:
         await self.call("POST", self.resource(ref.name).format(f"hosts/{host}/kill"))
+
+    async def metadata(self, name: str) -> dict[str, str]:
+        """What the node's hosts can read."""
+        async with grpc.aio.insecure_channel(str(self.settings["tpu_endpoint"])) as channel:
+            client = tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
+            node = await client.get_node(name=f"projects/{self.project}/locations/{self.location}/nodes/{name}", timeout=60)
+        return dict(node.metadata)
 
 
 class ComputeCloud(GcpCloud):

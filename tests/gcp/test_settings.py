@@ -1,0 +1,131 @@
+"""What a group's provider may say, and what it is told when it says something else."""
+
+import re
+from typing import Any
+
+import pytest
+
+from activities.providers.gcp.catalogue import GPU_MACHINES, machine_type, tpu_kind
+from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Secret, TpuSettings, read
+from activities.providers.port import Invalid, Order
+
+TPU: dict[str, Any] = {"project": "my-project"}
+GCE: dict[str, Any] = {"project": "my-project", "image": "family/debian-12"}
+
+
+def order(**fields: Any) -> Order:
+    return Order(**{"cluster": "prod", "group": "g", "slice": "s-1", "location": "us-central2-b", **fields})
+
+
+MISTAKES: dict[str, tuple[type[TpuSettings] | type[ComputeSettings], dict[str, Any], str]] = {
+    "no project": (TpuSettings, {}, "provider.project: is missing; add it"),
+    "no image": (ComputeSettings, {"project": "p"}, "provider.image: is missing; add it"),
+    "a misspelt key": (TpuSettings, TPU | {"projcet": "p"}, "provider.projcet: unknown key; did you mean project?"),
+    "a strange key": (TpuSettings, TPU | {"zzz": 1}, "provider.zzz: unknown key; known keys: capacity,"),
+    "a reservation without its name": (
+        TpuSettings,
+        TPU | {"capacity": "reserved"},
+        "capacity: reserved and reservation: NAME go together",
+    ),
+    "env without a script": (TpuSettings, TPU | {"env": {"A": "b"}}, "env is exported by startup_script; add one"),
+    "a label of ours": (
+        TpuSettings,
+        TPU | {"labels": {"penstock-slice": "x"}},
+        "penstock-slice is set by Penstock; choose another",
+    ),
+    "a label in upper case": (TpuSettings, TPU | {"labels": {"Team": "x"}}, "provider.labels.Team"),
+    "a startup script as metadata": (TpuSettings, TPU | {"metadata": {"startup-script": "x"}}, "use startup_script"),
+    "a secret of no kind": (TpuSettings, TPU | {"startup_script": {"secret": "vault:x"}}, "provider.startup_script"),
+    "a duration in words": (TpuSettings, TPU | {"valid_until": "soon"}, "provider.valid_until: 'soon' is not a duration"),
+    "a wait beyond flex-start": (ComputeSettings, GCE | {"valid_until": "3h"}, "provider.valid_until"),
+    "an endpoint without a scheme": (ComputeSettings, GCE | {"endpoint": "localhost:1"}, "provider.endpoint"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told_with_its_field_and_its_fix(name: str) -> None:
+    model, given, expected = MISTAKES[name]
+    with pytest.raises(Invalid) as raised:
+        read(model, given)
+    assert expected in str(raised.value)
+
+
+def test_all_mistakes_are_told_at_once_and_what_was_given_is_not_repeated() -> None:
+    with pytest.raises(Invalid) as raised:
+        read(ComputeSettings, {"image": 7, "startup_script": {"secret": "hunter2"}})
+    told = str(raised.value)
+    assert "provider.project" in told
+    assert "provider.image" in told
+    assert "hunter2" not in told
+
+
+def test_a_secret_is_the_place_where_it_is() -> None:
+    assert read(TpuSettings, TPU | {"startup_script": {"secret": "file:/run/x"}}).startup_script == Secret(secret="file:/run/x")
+
+
+def test_groups_that_agree_on_the_connection_share_it() -> None:
+    one = read(TpuSettings, TPU | {"health_port": 8080, "runtime_version": "x", "labels": {"team": "a"}})
+    other = read(ComputeSettings, GCE | {"health_port": 8080})
+    assert one.connection == other.connection == Connection(project="my-project", health_port=8080)
+
+
+def test_preemptible_groups_are_spot_and_others_are_not() -> None:
+    settings = read(TpuSettings, TPU)
+    assert settings.capacity_of(order(preemptible=True)) is Capacity.SPOT
+    assert settings.capacity_of(order()) is Capacity.ON_DEMAND
+    reserved = read(TpuSettings, TPU | {"capacity": "reserved", "reservation": "r"})
+    assert reserved.capacity_of(order()) is Capacity.RESERVED
+    with pytest.raises(Invalid, match="they must agree"):
+        reserved.capacity_of(order(preemptible=True))
+    with pytest.raises(Invalid, match="preemptible: false"):
+        read(TpuSettings, TPU | {"capacity": "spot"}).capacity_of(order())
+
+
+@pytest.mark.parametrize(
+    ("variant", "hosts", "runtime"),
+    [
+        ("v4-8", 1, "tpu-ubuntu2204-base"),
+        ("v4-16", 2, "tpu-ubuntu2204-base"),
+        ("v5litepod-8", 1, "v2-alpha-tpuv5-lite"),
+        ("v5litepod-16", 4, "v2-alpha-tpuv5-lite"),
+        ("v5p-384", 48, "v2-alpha-tpuv5"),
+        ("v6e-8", 1, "v2-alpha-tpuv6e"),
+        ("v6e-256", 64, "v2-alpha-tpuv6e"),
+    ],
+)
+def test_a_variant_has_its_hosts_and_its_runtime(variant: str, hosts: int, runtime: str) -> None:
+    kind = tpu_kind(variant, hosts=hosts)
+    assert (kind.accelerator_type, kind.size.hosts, kind.runtime_version) == (variant, hosts, runtime)
+
+
+@pytest.mark.parametrize(
+    ("variant", "told"),
+    [
+        (None, "needs the group's device.variant"),
+        ("v9-8", "is not a TPU variant that Google lists"),
+        ("v5litepod-17", "is not a TPU variant"),
+        ("tpu7x-64", "only on Compute Engine and GKE"),
+        ("v5litepod-16", "has 4 hosts, not 1; set hosts_per_slice to 4"),
+    ],
+)
+def test_a_variant_that_is_not_sold_is_told(variant: str | None, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        tpu_kind(variant, hosts=1)
+
+
+def test_a_machine_type_is_chosen_or_follows_from_its_gpus() -> None:
+    assert machine_type("n2-standard-8", variant=None) == "n2-standard-8"
+    assert machine_type(None, variant="H200") == "a3-ultragpu-8g"
+    assert machine_type(None, variant="b200") == "a4-highgpu-8g"
+    assert machine_type("a2-ultragpu-4g", variant="A100") == "a2-ultragpu-4g"
+    assert machine_type("g2-standard-8", variant="my-own-name") == "g2-standard-8"
+    with pytest.raises(Invalid, match="l4 comes with g2-standard-12"):
+        machine_type(None, variant="l4")
+    with pytest.raises(Invalid, match="such as n2-standard-8"):
+        machine_type(None, variant=None)
+    with pytest.raises(Invalid, match=re.escape("has 1 × l4, but the group's device.variant is h100")):
+        machine_type("g2-standard-8", variant="h100")
+
+
+def test_every_gpu_that_google_names_has_a_machine() -> None:
+    assert {gpus.variant for gpus in GPU_MACHINES.values()} == {"l4", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}
