@@ -8,7 +8,9 @@ from bench.packing import PackingRun, run_packing
 from bench.report import packing_table, routing_table, state_line, verdict_lines, wide_console
 from bench.routing import RoutingResult, run_routing
 from bench.state import StateResult, run_state
-from bench.targets import Verdict, packing_verdicts, routing_verdicts, state_verdicts
+from bench.targets import packing_verdicts, routing_verdicts, state_verdicts
+from bench.temporal.run import TemporalRun, run_temporal, temporal_table, temporal_verdicts
+from bench.verdicts import Verdict
 from penstock.model.value import Value
 
 
@@ -19,15 +21,16 @@ class BenchRun(Value):
     routing: tuple[RoutingResult, ...] = ()
     packing: PackingRun | None = None
     state: StateResult | None = None
+    temporal: TemporalRun | None = None
     verdicts: tuple[Verdict, ...]
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Up to 10,000 entries, and only the large packing cases.")
-@click.option("--only", type=click.Choice(["routing", "packing", "state"]), help="One of the benchmarks.")
+@click.option("--only", type=click.Choice(["routing", "packing", "state", "temporal"]), help="One of the benchmarks.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every figure to this file too.")
 def main(*, quick: bool, only: str | None, json_file: Path | None) -> None:
-    """Measure decisions on recorded workloads, beside the best public planners."""
+    """Measure decisions on recorded workloads beside the best public planners, and the durable loop beside bare Temporal."""
     found = _measure(quick=quick, only=only)
     console = wide_console()
     if found.routing:
@@ -36,6 +39,8 @@ def main(*, quick: bool, only: str | None, json_file: Path | None) -> None:
         console.print(packing_table(found.packing))
     if found.state:
         console.print(state_line(found.state), highlight=False, soft_wrap=True)
+    if found.temporal:
+        console.print(temporal_table(found.temporal))
     console.print("Targets")
     for line in verdict_lines(found.verdicts):
         console.print(line, highlight=False, soft_wrap=True)
@@ -46,7 +51,7 @@ def main(*, quick: bool, only: str | None, json_file: Path | None) -> None:
 def _measure(*, quick: bool, only: str | None) -> BenchRun:
     verdicts: list[Verdict] = []
     routing: list[RoutingResult] = []
-    packing = state = None
+    packing = state = temporal = None
     if only in (None, "routing"):
         routing = run_routing(quick=quick)
         verdicts += routing_verdicts(routing)
@@ -56,7 +61,12 @@ def _measure(*, quick: bool, only: str | None) -> BenchRun:
     if only in (None, "state"):
         state = run_state()
         verdicts += state_verdicts(state)
-    return BenchRun(quick=quick, routing=tuple(routing), packing=packing, state=state, verdicts=tuple(verdicts))
+    if only in (None, "temporal"):
+        temporal = run_temporal(quick=quick)
+        verdicts += temporal_verdicts(temporal)
+    return BenchRun(
+        quick=quick, routing=tuple(routing), packing=packing, state=state, temporal=temporal, verdicts=tuple(verdicts)
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from bench.packing import PackingResult, PackingRun
 from bench.ray_peer import RAY
 from bench.routing import RoutingResult
 from bench.state import REPEATS, SLICES, TASKS, StateResult
-from bench.targets import Status, Verdict, cost_speedup, packing_speedup
+from bench.targets import cost_speedup, packing_speedup
+from bench.verdicts import Status, Verdict
 
 _COLOURS = {Status.REACHED: "green", Status.MISSED: "red", Status.NOT_RUN: "yellow"}
 _TABLE_WIDTH = 170

@@ -1,12 +1,11 @@
 """The targets: what was aimed for, and whether the figures of a run reach it."""
 
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 
 from bench.packing import PackingResult, PackingRun
 from bench.routing import RoutingResult
 from bench.state import StateResult
-from penstock.model.value import Value
+from bench.verdicts import Status, Verdict
 
 CPU_TIGHT_SECONDS = 0.4
 TPU_TIGHT_SECONDS = 0.04
@@ -21,23 +20,6 @@ BOUND_FROM_TASKS = 1_000
 
 _ALMOST = 1e-6
 """Prices add up to sums that differ in the last digits."""
-
-
-class Status(StrEnum):
-    """What became of a target."""
-
-    REACHED = "reached"
-    MISSED = "missed"
-    NOT_RUN = "not run"
-
-
-class Verdict(Value):
-    """A target, whether it is reached, the figure that decided, and the rows that miss it."""
-
-    target: str
-    status: Status
-    figures: str
-    misses: tuple[str, ...] = ()
 
 
 def routing_verdicts(results: Iterable[RoutingResult]) -> list[Verdict]:

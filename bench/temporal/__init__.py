@@ -1,0 +1,1 @@
+"""The durable loop beside bare Temporal: latency, throughput, and what it leaves in histories."""

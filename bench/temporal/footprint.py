@@ -1,0 +1,80 @@
+"""What the loop leaves in histories: per evaluation, per slice's life, and at rest."""
+
+import asyncio
+
+from bench.measuring import progress
+from bench.temporal.latency import CLUSTER, ZONE
+from bench.temporal.scene import Scene, until
+from penstock.client import AutoscalerClient
+from penstock.contract.names import slice_workflow_id
+from penstock.model.value import Value
+from workflows.policies import WATCH_ROUND
+
+_HOUR_SECONDS = 3600.0
+_EVENTS_OF_A_ROUND = 6
+"""A workflow task and an activity, three events each."""
+
+
+class FootprintResult(Value):
+    """Events and bytes. `rested_seconds` is how long nothing was asked of the cluster of the latency measurement."""
+
+    evaluations: int
+    events_per_evaluation: float
+    bytes_per_evaluation: float
+    events_per_life: int
+    bytes_per_life: int
+    rested_seconds: float
+    slices: int
+    autoscaler_at_rest: int
+    slices_at_rest: int
+    inventory_at_rest: int
+    inventory_per_hour: float
+
+
+async def measure_footprint(scene: Scene, *, rest_seconds: float) -> FootprintResult:
+    """On the cluster of the latency measurement, whose evaluations launched one slice each."""
+    autoscaler = AutoscalerClient(scene.client, CLUSTER)
+    events, size = await scene.autoscaler_history(CLUSTER)
+    status = await autoscaler.status()
+    progress(f"footprint: {status.slices} slices at rest for {rest_seconds:g} s")
+    page = await autoscaler.slices()
+    names = [slice_workflow_id(CLUSTER, piece.group, piece.id) for piece in page.slices]
+    before = [await _events(scene, names), events, (await scene.inventory_history(CLUSTER, ZONE))[0]]
+    await asyncio.sleep(rest_seconds)
+    after = [
+        await _events(scene, names),
+        (await scene.autoscaler_history(CLUSTER))[0],
+        (await scene.inventory_history(CLUSTER, ZONE))[0],
+    ]
+    life = await _whole_life(scene, autoscaler, page.slices[-1].id, names[-1])
+    return FootprintResult(
+        evaluations=status.evaluations,
+        events_per_evaluation=events / status.evaluations,
+        bytes_per_evaluation=size / status.evaluations,
+        events_per_life=life[0],
+        bytes_per_life=life[1],
+        rested_seconds=rest_seconds,
+        slices=len(names),
+        slices_at_rest=after[0] - before[0],
+        autoscaler_at_rest=after[1] - before[1],
+        inventory_at_rest=after[2] - before[2],
+        inventory_per_hour=_EVENTS_OF_A_ROUND * _HOUR_SECONDS / WATCH_ROUND.total_seconds(),
+    )
+
+
+async def _events(scene: Scene, workflow_ids: list[str]) -> int:
+    return sum([(await scene.history_of(workflow_id))[0] for workflow_id in workflow_ids])
+
+
+async def _whole_life(scene: Scene, autoscaler: AutoscalerClient, slice_id: str, workflow_id: str) -> tuple[int, int]:
+    """Events and bytes of a slice that was created, served, was drained and is gone."""
+    await autoscaler.submit_demand([])
+    await autoscaler.drain(slice_id, cause="operator", force=False)
+    await autoscaler.confirm_drain(slice_id)
+
+    async def gone() -> bool:
+        return all(piece.id != slice_id for piece in (await autoscaler.slices()).slices)
+
+    await until(gone)
+    await scene.client.get_workflow_handle(workflow_id).result()
+    return await scene.history_of(workflow_id)

@@ -1,0 +1,110 @@
+"""From a demand signal to the first create call, beside a bare signal to its child's activity."""
+
+from statistics import median, quantiles
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowHandle
+
+from bench.measuring import progress
+from bench.temporal.scene import Scene, now, until
+from penstock.client import AutoscalerClient
+from penstock.contract.names import DECIDE, autoscaler_id
+from penstock.model.value import Value
+
+ZONE = "latency-a"
+CLUSTER = "latency"
+_WARM_UP = 5
+
+
+class Spread(Value):
+    """Milliseconds: the middle, and nearly the worst."""
+
+    p50: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> "Spread":
+        """The spread of some measurements."""
+        return cls(p50=median(seconds) * 1000, p99=quantiles(seconds, n=100, method="inclusive")[98] * 1000)
+
+
+class LatencyResult(Value):
+    """Both sides, alternating in one run, and what the decision took of ours."""
+
+    samples: int
+    bare: Spread
+    ours: Spread
+    decision: Spread
+
+
+async def measure_latency(scene: Scene, *, samples: int) -> LatencyResult:
+    """One demand at a time on a cluster at rest, and one bare signal between two of them."""
+    progress(f"latency: {samples} demands and {samples} bare signals in turn")
+    scene.behave(ZONE)
+    autoscaler = await scene.cluster(
+        {
+            "cluster": CLUSTER,
+            "ready_grace": "1d",
+            "evaluation": {"interval": "20ms"},
+            "groups": [{"name": "g", "host": {"cpu": 4}, "max_slices": 1000, "zone": ZONE}],
+        }
+    )
+    parent = await scene.bare_parent()
+    bare: list[float] = []
+    ours: list[float] = []
+    for i in range(samples + _WARM_UP):
+        bare.append(await _bare_sample(scene, parent, i))
+        ours.append(await _our_sample(scene, autoscaler, i))
+    decision = await _decision_seconds(scene)
+    kept = slice(_WARM_UP, None)
+    return LatencyResult(
+        samples=samples, bare=Spread.of(bare[kept]), ours=Spread.of(ours[kept]), decision=Spread.of(decision[kept])
+    )
+
+
+async def _bare_sample(scene: Scene, parent: WorkflowHandle[Any, Any], i: int) -> float:
+    sent = now()
+    await parent.signal("go", args=[f"one-{i}", 1])
+
+    async def ran() -> bool:
+        return len(scene.bare_calls()) > i
+
+    await until(ran)
+    return scene.bare_calls()[i] - sent
+
+
+async def _our_sample(scene: Scene, autoscaler: AutoscalerClient, i: int) -> float:
+    """One task more than there are slices; the next sample waits until everything rests again."""
+    handle = scene.client.get_workflow_handle(autoscaler_id(CLUSTER))
+    sent = now()
+    await handle.signal("demand", {"tasks": [{"id": "t", "count": i + 1, "resources": {"cpu": 4}}]})
+
+    async def created() -> bool:
+        return len(scene.creates(CLUSTER)) > i
+
+    await until(created)
+
+    async def rests() -> bool:
+        status = await autoscaler.status()
+        return status.groups[0].slices == {"READY": i + 1} and status.placed == {"ready": i + 1}
+
+    await until(rests)
+    return scene.creates(CLUSTER)[i] - sent
+
+
+async def _decision_seconds(scene: Scene) -> list[float]:
+    """How long each decision that launched something took, from its order to its result, as the history has it."""
+    history = await scene.client.get_workflow_handle(autoscaler_id(CLUSTER)).fetch_history()
+    scheduled: dict[int, float] = {}
+    found = []
+    for event in history.events:
+        at = event.event_time.ToNanoseconds() / 1e9
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            if event.activity_task_scheduled_event_attributes.activity_type.name == DECIDE:
+                scheduled[event.event_id] = at
+        elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            completed = event.activity_task_completed_event_attributes
+            if completed.scheduled_event_id in scheduled and b'"slice_id"' in completed.result.payloads[0].data:
+                found.append(at - scheduled[completed.scheduled_event_id])
+    return found
