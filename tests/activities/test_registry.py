@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from activities.nudges import Nudges
+from activities.providers.gcp.compute import ComputeProvider
 from activities.providers.local import LocalProvider
 from activities.providers.port import Invalid
 from activities.providers.registry import Providers
@@ -79,6 +80,19 @@ def test_a_daemon_that_cannot_be_reached_says_what_is_missing(
 ) -> None:
     with pytest.raises(Invalid, match=said):
         opened("local", settings, environ=environ)
+
+
+def test_groups_of_one_google_project_share_a_provider() -> None:
+    settings = {"project": "p", "endpoint": "http://127.0.0.1:1"}
+    first, second, another = opened("gce", settings, settings | {"machine_type": "n2-standard-4"}, settings | {"project": "q"})
+    assert isinstance(first, ComputeProvider)
+    assert first is second
+    assert first is not another
+
+
+def test_a_google_provider_without_a_project_is_invalid() -> None:
+    with pytest.raises(Invalid, match="project"):
+        opened("gcp-tpu", {})
 
 
 def test_a_nudge_wakes_who_waits_and_is_kept_for_who_does_not_yet() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
+from temporalio.common import SearchAttributeKey
 
 from penstock.contract import names
 from penstock.contract.lives import CancelDrainLetter, EmptyLetter, ReportLetter, SliceReport
@@ -17,6 +18,7 @@ from tests.service.slice_stage import READY, SliceStage, slice_stage
 from tests.service.stage import SECONDS
 
 FOR_EVER = "1h"
+STATE = SearchAttributeKey.for_keyword(names.STATE_ATTRIBUTE)
 STARTED, CANCELED = EventType.EVENT_TYPE_TIMER_STARTED, EventType.EVENT_TYPE_TIMER_CANCELED
 
 
@@ -382,6 +384,7 @@ def test_the_life_goes_on_over_many_runs(machine_of_short_runs: Machine) -> None
         life = await piece.life()
         assert (life.state, life.sequence, life.reported) == (SliceState.READY, 3, 3)
         assert [move.state for move in life.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
+        assert (await piece.handle.describe()).typed_search_attributes[STATE] == SliceState.READY
         await piece.delete()
         assert (await piece.ended()).state is SliceState.TERMINATED
         assert (await stage.reports())[-1].sequence == 5
