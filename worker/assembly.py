@@ -9,6 +9,7 @@ from temporalio.worker import Worker
 
 from activities.auditing import Auditing
 from activities.deciding import Deciding
+from activities.examining import Examining
 from activities.nudges import Nudges
 from activities.providers.registry import Providers
 from activities.provisioning import Provisioning
@@ -17,12 +18,14 @@ from activities.verifying import Verifying
 from activities.watching import Watching
 from worker.sandbox import production_runner
 from worker.settings import Settings
+from worker.stopping import Stopping
 from workflows.autoscaler import AutoscalerWorkflow
+from workflows.examination import DoctorWorkflow
 from workflows.inventory import InventoryWorkflow
 from workflows.slice_lifecycle import SliceLifecycleWorkflow
 from workflows.verification import VerifyWorkflow
 
-WORKFLOWS: tuple[type, ...] = (AutoscalerWorkflow, SliceLifecycleWorkflow, InventoryWorkflow, VerifyWorkflow)
+WORKFLOWS: tuple[type, ...] = (AutoscalerWorkflow, SliceLifecycleWorkflow, InventoryWorkflow, VerifyWorkflow, DoctorWorkflow)
 """Every workflow, for workers and for those who replay histories."""
 
 STICKY_TIMEOUT = timedelta(seconds=1)
@@ -52,6 +55,7 @@ def assembled(client: Client, settings: Settings) -> Assembly:
         workflows=WORKFLOWS,
         activities=_activities(client, providers),
         workflow_runner=production_runner(),
+        interceptors=[Stopping()],
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=GRACE,
         max_cached_workflows=CACHED_WORKFLOWS,
@@ -73,4 +77,5 @@ def _activities(client: Client, providers: Providers) -> list[Callable[..., Any]
         rolls.call_the_roll,
         rolls.keep_inventories,
         Verifying(client, providers).verify_cluster,
+        Examining(client, providers).examine,
     ]

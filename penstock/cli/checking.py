@@ -21,7 +21,7 @@ from penstock.cli.connect import (
     task_queue,
     where,
 )
-from penstock.cli.failures import EXIT_DIFFERS, CommandFailed
+from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
 from penstock.cli.render_checks import examination_view, verdict_view
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import Examination, Finding, Verdict
@@ -41,7 +41,8 @@ _CHECK_SECONDS = 300.0
 def verify(reach: Reach, as_json: bool) -> None:
     """Compare ledger, workflows and cloud, now.
 
-    Exit status: 0 if they agree, 1 on any difference or if a location could not be listed.
+    Also after a cluster was deleted: --cluster NAME says whether anything of it is left. Exit status: 0 if they agree, 1 on any
+    difference or if a location could not be listed.
     """
     perform(_verify(reach, as_json=as_json))
 
@@ -60,22 +61,34 @@ def doctor(reach: Reach, as_json: bool) -> None:
 async def _verify(reach: Reach, *, as_json: bool) -> int:
     async with at_server(reach, seconds=_CHECK_SECONDS) as client:
         cluster = reach.cluster or await only_cluster(client)
-        if cluster not in await running_clusters(client):
-            raise await no_such_cluster(client, cluster)
         if not await pollers(client):
             raise no_worker(client)
-        verdict: Verdict = await client.execute_workflow(
+        verdict = await _verdict(client, cluster)
+    if as_json:
+        print_json(verdict, agrees=verdict.agrees)
+    else:
+        screen().print(verdict_view(verdict))
+    return 0 if verdict.agrees else EXIT_DIFFERS
+
+
+async def _verdict(client: "Client", cluster: str) -> Verdict:
+    from temporalio.client import WorkflowFailureError
+    from temporalio.exceptions import ActivityError, ApplicationError
+
+    try:
+        found: Verdict = await client.execute_workflow(
             VERIFY,
             VerifyRequest(cluster=cluster),
             id=f"penstock/{cluster}/~verify/{secrets.token_hex(4)}",
             task_queue=task_queue(),
             result_type=Verdict,
         )
-    if as_json:
-        print_json(verdict, agrees=verdict.agrees)
-    else:
-        screen().print(verdict_view(verdict))
-    return 0 if verdict.agrees else EXIT_DIFFERS
+    except WorkflowFailureError as failure:
+        cause = failure.cause.cause if isinstance(failure.cause, ActivityError) else failure.cause
+        if isinstance(cause, ApplicationError) and cause.type == "NoSuchCluster":
+            raise await no_such_cluster(client, cluster) from None
+        raise CommandFailed(f"{cluster} could not be verified: {cause}", code=EXIT_REFUSED) from None
+    return found
 
 
 async def _doctor(reach: Reach, *, as_json: bool) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -35,6 +36,8 @@ ANSWER_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
 """A server on another continent answers within it."""
 
+_SAID = re.compile(r'(?:message|error): "([^"]+)"')
+"""The one part of the SDK's account of a failed connection that says something to people."""
 _NOTES = Path(".penstock")
 """Where a service started in this directory keeps its data and says where it listens."""
 
@@ -109,7 +112,8 @@ async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> 
         async with asyncio.timeout(_CONNECT_SECONDS):
             client = await connect(address=address, namespace=reach.namespace)
     except (RuntimeError, TimeoutError) as error:
-        raise no_server(address, str(error)) from None
+        said = _SAID.search(str(error))
+        raise no_server(address, said[1] if said else str(error)) from None
     async with _in_words(client, seconds):
         yield client
 

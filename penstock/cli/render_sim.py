@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.table import Table
 
 from penstock.cli.screen import lapse, titled
 from penstock.model.units import format_seconds
@@ -16,21 +17,25 @@ _COUNTED = ("capacity", "stockout_after")
 
 
 def resources_view(items: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
-    """Resources, oldest first."""
+    """Resources zone by zone, oldest first."""
     if not items:
         return "Nothing exists there."
-    table = titled("Resources of the simulated cloud")
+    zones = sorted({item["zone"] for item in items})
+    return Group(*(_zone_table(zone, [item for item in items if item["zone"] == zone], now) for zone in zones))
+
+
+def _zone_table(zone: str, items: Sequence[Mapping[str, Any]], now: datetime) -> Table:
+    table = titled(escape(zone))
     table.add_column("name", no_wrap=True, overflow="fold")
     table.add_column("phase", no_wrap=True)
     table.add_column("hosts", justify="right", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
-    table.add_column("zone", overflow="fold")
     table.add_column("cluster", overflow="fold")
     for item in items:
         phase = f"[{_PHASE_STYLE.get(item['phase'], 'yellow')}]{escape(item['phase'])}[/]"
         age = lapse(datetime.fromisoformat(item["created_at"]), now)
         whose = item["labels"].get("penstock-cluster", "–")
-        table.add_row(escape(item["name"]), phase, str(len(item["hosts"])), age, escape(item["zone"]), escape(whose))
+        table.add_row(escape(item["name"]), phase, str(len(item["hosts"])), age, escape(whose))
     return table
 
 

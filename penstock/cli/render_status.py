@@ -10,7 +10,9 @@ from rich.table import Table
 from penstock.cli.screen import clock, lapse, moment, titled
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.core.reasons import some
+from penstock.model.decision import Tier
 from penstock.model.slices import IN_FLIGHT, Availability, SliceState
+from penstock.model.units import format_seconds
 
 SHOWN = 10
 """Rows of drains, and of groups that have nothing and miss nothing, before the rest are only counted."""
@@ -19,6 +21,9 @@ LATEST = 5
 
 _HELD = "\N{NO-BREAK SPACE}"
 """Keeps a number and its word on one line."""
+
+SILENCE_SECONDS = 5.0
+"""A cluster that has not answered for so long may be anything but what is shown."""
 
 STATE_STYLE = {
     **dict.fromkeys(IN_FLIGHT, "yellow"),
@@ -51,7 +56,8 @@ def _heading(status: ClusterStatus, now: datetime) -> str:
     told = f"[bold]{escape(status.cluster)}[/]: {_slices(status.slices)}, configuration {status.config_revision}"
     if status.evaluated_at is None:
         return f"{told}, not evaluated yet"
-    told += f", evaluated {status.evaluations:,} times, last {lapse(status.evaluated_at, now)} ago"
+    often = "once" if status.evaluations == 1 else f"{status.evaluations:,} times, last"
+    told += f", evaluated {often} {lapse(status.evaluated_at, now)} ago"
     if status.next_change_at is not None and status.next_change_at > now:
         told += f", next change by itself in {lapse(now, status.next_change_at)}"
     return told
@@ -103,7 +109,9 @@ def _states(group: GroupStatus) -> str:
 def _availability(group: GroupStatus, now: datetime) -> str:
     if not group.configured:
         return "[yellow]no longer configured[/]: its slices go as they empty"
-    told = f"[{_AVAILABILITY_STYLE.get(group.availability, 'red')}]{group.availability}[/]"
+    full = group.availability is Availability.AVAILABLE and sum(group.slices.values()) >= group.max_slices
+    shown = Availability.AT_MAX if full else group.availability
+    told = f"[{_AVAILABILITY_STYLE.get(shown, 'red')}]{shown}[/]"
     if group.until is not None and group.until > now:
         told += f" until {clock(group.until, now)} ({lapse(now, group.until)})"
     return f"{told}: {escape(group.reason)}" if group.reason else told
@@ -124,7 +132,7 @@ def _outcome(status: ClusterStatus) -> str:
     """What becomes of the demand, in a line or two."""
     if status.evaluated_at is None:
         return "Nothing is decided yet."
-    tiers = [f"{count:,} {str(tier).replace('_', ' ')}" for tier, count in status.placed.items() if count]
+    tiers = [f"{status.placed[tier]:,} {tier.replace('_', ' ')}" for tier in Tier if status.placed.get(tier)]
     told = f"Placed {sum(status.placed.values()):,} entries" + (f" ({', '.join(tiers)})" if tiers else "")
     if status.deferred:
         told += f"; [yellow]{_slices(status.deferred)} deferred[/] by launch limits"
@@ -171,6 +179,10 @@ def _rejected(status: ClusterStatus, now: datetime) -> Table:
     return table
 
 
-def caption(status: ClusterStatus, now: datetime) -> str:
-    """The first line of a live view: when it was true, and how to leave it."""
-    return f"[dim]{moment(now)} · version {status.version:,} · Ctrl-C ends[/]"
+def caption(status: ClusterStatus, now: datetime, heard: datetime) -> str:
+    """The first line of a live view: whether it is true now, and how to leave it."""
+    told = f"[dim]{moment(now)} · version {status.version:,} · Ctrl-C ends[/]"
+    silence = (now - heard).total_seconds()
+    if silence < SILENCE_SECONDS:
+        return told
+    return f"{told} · [bold red]no answer for {format_seconds(silence)}[/]: the server or the worker is away"

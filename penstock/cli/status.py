@@ -1,7 +1,6 @@
 """`penstock status`, `slices`, `decision` and `explain`: how things are, and why."""
 
 import asyncio
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from penstock.cli.render_decision import print_decision, print_explanation
 from penstock.cli.render_slices import slices_view
 from penstock.cli.render_status import caption, status_view
 from penstock.cli.screen import print_json, screen
+from penstock.contract.answers import ClusterStatus
 from penstock.core.explain import Status
 from penstock.model.slices import SliceState
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _WATCH_SECONDS = 1.0
 """Between two looks of a live view: as often as people see a number change."""
+_PATIENCE_SECONDS = 5.0
+"""How long a live view waits for one answer before it says that there is none."""
 
 
 @click.command()
@@ -98,8 +100,8 @@ async def _print_changes(autoscaler: "AutoscalerClient") -> None:
     """One line of JSON for every change, until interrupted."""
     since = None
     while True:
-        found = await autoscaler.status(since)
-        if found.changed:
+        found = await _heard(autoscaler, since)
+        if found is not None and found.changed:
             click.echo(found.model_dump_json())
             since = found.version
         await asyncio.sleep(_WATCH_SECONDS)
@@ -108,24 +110,43 @@ async def _print_changes(autoscaler: "AutoscalerClient") -> None:
 async def _show_changes(autoscaler: "AutoscalerClient") -> None:
     """A live view on a terminal, and elsewhere a new one for every change, until interrupted; the last one stays."""
     console = screen()
-    shown = await autoscaler.status()
-    live = Live(console=console, screen=True, auto_refresh=False) if console.is_terminal else None
+    shown, heard = await autoscaler.status(), datetime.now(UTC)
+    if not console.is_terminal:
+        await _print_views(autoscaler, shown)
     try:
-        with live or nullcontext():
-            if live is None:
-                console.print(status_view(shown, datetime.now(UTC)))
+        with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
                 now = datetime.now(UTC)
-                if live is not None:
-                    live.update(Group(caption(shown, now), status_view(shown, now)), refresh=True)
+                live.update(Group(caption(shown, now, heard), status_view(shown, now)), refresh=True)
                 await asyncio.sleep(_WATCH_SECONDS)
-                found = await autoscaler.status(shown.version)
-                shown = found if found.changed else shown
-                if live is None and found.changed:
-                    console.print("", status_view(shown, datetime.now(UTC)), sep="\n")
+                found = await _heard(autoscaler, shown.version)
+                heard = heard if found is None else datetime.now(UTC)
+                shown = found if found is not None and found.changed else shown
     finally:
-        if live is not None:
-            console.print(status_view(shown, datetime.now(UTC)))
+        console.print(status_view(shown, datetime.now(UTC)))
+
+
+async def _print_views(autoscaler: "AutoscalerClient", shown: ClusterStatus) -> None:
+    """A view for every change, until interrupted."""
+    console = screen()
+    console.print(status_view(shown, datetime.now(UTC)))
+    while True:
+        await asyncio.sleep(_WATCH_SECONDS)
+        found = await _heard(autoscaler, shown.version)
+        if found is not None and found.changed:
+            shown = found
+            console.print("", status_view(shown, datetime.now(UTC)), sep="\n")
+
+
+async def _heard(autoscaler: "AutoscalerClient", since: int | None) -> ClusterStatus | None:
+    """What the cluster answers; None while it does not, for those who watch outlast its server and its worker."""
+    from temporalio.service import RPCError
+
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return await autoscaler.status(since)
+    except (TimeoutError, RPCError):
+        return None
 
 
 async def _show_slices(reach: Reach, *, group: str | None, state: str | None, page: int, page_size: int, as_json: bool) -> int:

@@ -139,5 +139,5 @@ def test_a_zone_tells_what_is_out_of_the_ordinary() -> None:
 
 def test_resources_of_the_simulated_cloud_are_a_table() -> None:
     item = {"name": "s-1", "phase": "running", "hosts": [{}, {}], "zone": "a", "labels": {}, "created_at": ago(90).isoformat()}
-    assert "s-1 │ running │ 2 │ 1m30s │ a │ –" in words(resources_view([item], NOW))
+    assert "s-1 │ running │ 2 │ 1m30s │ –" in words(resources_view([item], NOW))
     assert words(resources_view([], NOW)) == "Nothing exists there."

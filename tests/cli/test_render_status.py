@@ -80,4 +80,11 @@ def test_names_are_shown_as_they_are() -> None:
 
 
 def test_the_live_view_says_when_it_was_true_and_how_to_leave() -> None:
-    assert words(caption(EVERYTHING, NOW)) == "2026-11-16 12:00:00Z · version 1,234 · Ctrl-C ends"
+    told = words(caption(EVERYTHING, NOW, heard=ago(1)))
+    assert told == "2026-11-16 12:00:00Z · version 1,234 · Ctrl-C ends"
+    assert words(caption(EVERYTHING, NOW, heard=ago(90))) == f"{told} · no answer for 1m30s: the server or the worker is away"
+
+
+def test_a_full_group_is_at_its_maximum() -> None:
+    full = GroupStatus(name="full", max_slices=1, slices={SliceState.READY: 1})
+    assert "full │ 1/1 │ 1 READY │ at_max" in words(status_view(ClusterStatus(cluster="c", version=1, groups=(full,)), NOW))
