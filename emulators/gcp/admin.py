@@ -180,7 +180,9 @@ class Admin:
         return self._changed(self._cloud.kill_host(self._machine(request), int(request.match_info["host"])))
 
     async def admit(self, request: web.Request) -> web.Response:
-        """Let a queued resource in, room or not."""
+        """Let a queued resource or a flex-start machine in, room or not."""
+        if request.query.get("kind") == Kind.INSTANCE:
+            return self._changed(self._cloud.let_in(self._machine(request)))
         return self._changed(self._queueing.admit(self._queued(request)))
 
     async def fail(self, request: web.Request) -> web.Response:

@@ -80,6 +80,8 @@ class Cloud:
             operation = operation.model_copy(update={"done_at": done_at, "made": 0})
             self.keep(*doomed, operation)
             return operation
+        if first.waits_seconds is not None:
+            return self._pend(first, operation, now, seconds=first.waits_seconds)
         room = rules.room(behaviour, first.kind, self.store.machines(now), zone=first.zone, now=now)
         made = self.admit(orders[:room], operation, now)
         operation = operation.model_copy(
@@ -101,6 +103,30 @@ class Cloud:
             )
             for order in orders
         ]
+
+    def let_in(self, machine: Machine) -> Machine:
+        """Give a flex-start machine that waits what it waits for, room or not."""
+        now = self.now()
+        if machine.stage(now) is not Stage.PENDING or machine.operation is None:
+            raise Refusal(Code.FAILED_PRECONDITION, f"{machine.name} does not wait")
+        address = next(self._free_addresses(now))
+        given = {"waits_until": None, "addresses": (address,), **self._moments(machine.zone, now)}
+        admitted = machine.model_copy(update=given)
+        making = self.store.operation(Api.COMPUTE, machine.operation)
+        ended = {"failures": (), "status": None, "done_at": admitted.ready_at, "made": 1}
+        self.keep(admitted, *([] if making is None else [making.model_copy(update=ended)]))
+        return admitted
+
+    def _pend(self, order: Order, operation: Operation, now: datetime, *, seconds: float) -> Operation:
+        """A machine that waits: its operation fails when the wait is over, unless it is let in before."""
+        until = now + timedelta(seconds=seconds)
+        machine = self._machine(order, operation, now).model_copy(update={"waits_until": until})
+        stockout = wording.no_capacity(Api.COMPUTE, project=order.project, zone=order.zone)
+        status = wording.STATUS_OF[str(stockout.code)]
+        ends = {"done_at": until, "failures": (stockout,), "status": status, "machine": machine.number}
+        operation = operation.model_copy(update=ends)
+        self.keep(machine, operation)
+        return operation
 
     def delete(self, machine: Machine, call: Call) -> Operation:
         """Begin to delete a machine; what is already on its way out keeps its time."""
@@ -198,16 +224,14 @@ class Cloud:
         """Why the zone cannot give as many as it must."""
         first, now = orders[0], self.now()
         room = rules.room(self.behaviour(first.zone), first.kind, self.store.machines(now), zone=first.zone, now=now)
-        if room is None or room >= (least or len(orders)):
+        if room is None or room >= (least or len(orders)) or first.waits_seconds is not None:
             return ()
         api = rules.api_of(first.kind)
         stockout = wording.no_capacity(api, project=first.project, zone=first.zone, reserved=first.reserved)
         return (stockout,) if least is None else (wording.too_few(least), stockout)
 
     def _machine(self, order: Order, operation: Operation | None, now: datetime, *, failed: bool = False) -> Machine:
-        behaviour = self.behaviour(order.zone)
-        addressed_at = now + timedelta(seconds=behaviour.create_latency_seconds)
-        booted_at = addressed_at + timedelta(seconds=behaviour.boot_latency_seconds)
+        moments = self._moments(order.zone, now)
         return Machine(
             number=self.store.number(),
             project=order.project,
@@ -221,11 +245,22 @@ class Cloud:
             stops_when_preempted=order.stops_when_preempted,
             body=order.body,
             operation=None if operation is None else operation.name,
-            addressed_at=addressed_at,
-            ready_at=booted_at + timedelta(seconds=behaviour.ready_lag_seconds),
-            answering_at=booted_at + timedelta(seconds=behaviour.init_latency_seconds),
-            failed_at=addressed_at if failed else None,
+            addressed_at=moments["addressed_at"],
+            ready_at=moments["ready_at"],
+            answering_at=moments["answering_at"],
+            failed_at=moments["addressed_at"] if failed else None,
         )
+
+    def _moments(self, zone: str, now: datetime) -> dict[str, datetime]:
+        """When a machine that is let in now comes up."""
+        behaviour = self.behaviour(zone)
+        addressed_at = now + timedelta(seconds=behaviour.create_latency_seconds)
+        booted_at = addressed_at + timedelta(seconds=behaviour.boot_latency_seconds)
+        return {
+            "addressed_at": addressed_at,
+            "ready_at": booted_at + timedelta(seconds=behaviour.ready_lag_seconds),
+            "answering_at": booted_at + timedelta(seconds=behaviour.init_latency_seconds),
+        }
 
     def _operation(
         self,

@@ -51,6 +51,10 @@ def instance_order(project: str, zone: str, body: Mapping[str, Any], behaviour: 
             Code.INVALID_ARGUMENT, "Instances with guest accelerators do not support live migration.", reason="badRequest"
         )
     _check_metadata(body.get("metadata", {}))
+    waits = scheduling.get("provisioningModel") == "FLEX_START"
+    if waits and not scheduling.get("maxRunDuration"):
+        raise wording.malformed("resource.scheduling.maxRunDuration", "", "Flex-start instances need one.")
+    valid = body.get("params", {}).get("requestValidForDuration", {}).get("seconds", 0)
     return Order(
         kind=Kind.INSTANCE,
         project=project,
@@ -59,6 +63,7 @@ def instance_order(project: str, zone: str, body: Mapping[str, Any], behaviour: 
         variant=variant,
         spot=scheduling.get("provisioningModel") == "SPOT" or bool(scheduling.get("preemptible")),
         stops_when_preempted=scheduling.get("instanceTerminationAction") != "DELETE",
+        waits_seconds=float(valid) if waits else None,
         body=dict(body),
     )
 

@@ -11,6 +11,7 @@ from emulators.gcp.refusals import HTTP_OF, Code
 ROOT = "https://www.googleapis.com/compute/v1"
 _FIRST_ID = 10**18
 _STATUSES = {
+    Stage.PENDING: "PENDING",
     Stage.PROVISIONING: "PROVISIONING",
     Stage.STAGING: "STAGING",
     Stage.RUNNING: "RUNNING",

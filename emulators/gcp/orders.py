@@ -21,6 +21,8 @@ class Order:
     spot: bool = False
     reserved: bool = False
     stops_when_preempted: bool = True
+    waits_seconds: float | None = None
+    """How long it may wait for room; unset, it does not wait."""
 
     @property
     def key(self) -> Key:

@@ -10,7 +10,7 @@ from emulators.gcp import rules, tpu_orders, wording
 from emulators.gcp.behaviour import Behaviour, Failure
 from emulators.gcp.cloud import Cloud
 from emulators.gcp.orders import Call, Order, link
-from emulators.gcp.records import Api, Key, Kind, Operation, Queued
+from emulators.gcp.records import Api, Key, Kind, Operation, Queued, Stage
 from emulators.gcp.refusals import Code, Refusal
 from emulators.gcp.tpu_wire import body_of
 
@@ -69,6 +69,16 @@ class Queueing:
                 full.add(queued.zone)
             else:
                 self.admit(queued)
+        self._let_machines_in(now)
+
+    def _let_machines_in(self, now: datetime) -> None:
+        """The same for flex-start machines."""
+        for machine in sorted(self._cloud.store.machines(now), key=lambda waiting: waiting.number):
+            behaviour = self._cloud.behaviour(machine.zone)
+            if machine.stage(now) is Stage.PENDING and not behaviour.hold_queue:
+                existing = self._cloud.store.machines(now)
+                if rules.room(behaviour, machine.kind, existing, zone=machine.zone, now=now) != 0:
+                    self._cloud.let_in(machine)
 
     def admit(self, queued: Queued) -> Queued:
         """Give a queued resource its nodes, room or not."""

@@ -33,6 +33,7 @@ class Key(NamedTuple):
 class Stage(StrEnum):
     """Where a machine is in its life."""
 
+    PENDING = "pending"
     PROVISIONING = "provisioning"
     STAGING = "staging"
     RUNNING = "running"
@@ -73,6 +74,8 @@ class Machine(Record):
     addressed_at: Moment
     ready_at: Moment
     answering_at: Moment
+    waits_until: Moment | None = None
+    """Until then a flex-start machine waits for room; then it vanishes."""
     failed_at: Moment | None = None
     """When an order that finds nothing vanishes."""
     preempted_at: Moment | None = None
@@ -109,6 +112,8 @@ class Machine(Record):
         """The stage at a time."""
         if any(end is not None and now >= end for end in (self.failed_at, self.gone_at)):
             return Stage.GONE
+        if self.waits_until is not None and self.gone_at is None:
+            return Stage.PENDING if now < self.waits_until else Stage.GONE
         if (
             self.preempted_at is not None
             and self.stopped_at is not None
@@ -129,7 +134,7 @@ class Machine(Record):
 
     def addressed(self, now: datetime) -> bool:
         """Whether its hosts have addresses."""
-        return now >= self.addressed_at and self.failed_at is None
+        return now >= self.addressed_at and self.failed_at is None and self.waits_until is None
 
     def started(self, now: datetime) -> bool:
         """Whether its hosts have run their start-up and still run."""
@@ -147,6 +152,7 @@ class Machine(Record):
             self.addressed_at,
             self.ready_at,
             self.answering_at,
+            self.waits_until,
             self.failed_at,
             self.stopped_at,
             self.repaired_at,

@@ -14,6 +14,7 @@ _NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST_LABELS = 64
+_HOLDING_NOTHING = (Stage.PENDING, Stage.PREEMPTED)
 CREATES = ("create", "insert", "bulkInsert")
 """Verbs of operations that make something."""
 
@@ -86,7 +87,9 @@ def room(behaviour: Behaviour, kind: Kind, existing: Collection[Machine], *, zon
         return 0
     if behaviour.capacity is None:
         return behaviour.stockout_after
-    held = sum((m.kind, m.zone) == (kind, zone) and m.failed_at is None and m.stage(now) is not Stage.PREEMPTED for m in existing)
+    held = sum(
+        (m.kind, m.zone) == (kind, zone) and m.failed_at is None and m.stage(now) not in _HOLDING_NOTHING for m in existing
+    )
     free = max(0, behaviour.capacity - held)
     return free if behaviour.stockout_after is None else min(free, behaviour.stockout_after)
 

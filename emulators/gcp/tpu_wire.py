@@ -18,6 +18,7 @@ _FIRST_ID = 10**18
 _State = tpu_v2.Node.State
 _QueuedState = tpu_v2.QueuedResourceState.State
 _STATES = {
+    Stage.PENDING: _State.CREATING,
     Stage.PROVISIONING: _State.CREATING,
     Stage.STAGING: _State.CREATING,
     Stage.RUNNING: _State.READY,
