@@ -1,6 +1,7 @@
 """`python -m emulators.gcp`: run Google's TPU and Compute APIs on this machine until stopped."""
 
 import asyncio
+import resource
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -42,6 +43,7 @@ def main(port: int, grpc_port: int, health_port: int, database: Path) -> None:
         raise click.ClickException(str(error)) from None
     except sqlite3.Error as error:
         raise click.ClickException(f"{database} cannot be used: {error}; name another file with --database") from None
+    _allow_many_sockets()
     try:
         asyncio.run(_serve(store, port, grpc_port, health_port))
     finally:
@@ -77,6 +79,12 @@ async def _serve(store: Store, port: int, grpc_port: int, health_port: int) -> N
         await asyncio.wait([asyncio.create_task(stopped.wait()), following], return_when=asyncio.FIRST_COMPLETED)
         if following.done():
             following.result()
+
+
+def _allow_many_sockets() -> None:
+    """As many as the machine lets us: every host listens on one of its own."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager

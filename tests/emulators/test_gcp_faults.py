@@ -87,6 +87,9 @@ def test_a_tpu_quota_refuses_the_call_with_what_it_violates(gcp: RunningGcp, sco
         assert told in details[0].violations[0].description
         with pytest.raises(exceptions.ResourceExhausted):
             await zone.enqueue("q-1")
+        await zone.admin.behave(zone.zone, quota={"scope": scope, "limit": 0, "in_operation": True})
+        operation = await zone.operation(await zone.create("n-1"))
+        assert (operation.error.code, told in operation.error.message) == (8, True)
 
     play_tpu(gcp, story)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import requests
 from google.api_core import exceptions
 from google.cloud import compute_v1, tpu_v2
 
@@ -75,15 +74,10 @@ def test_a_request_id_and_its_operation_survive(gcp: RunningGcp) -> None:
         await zone.done(operation)
 
     play_compute(gcp, clients, insert)
-    gcp.kill()
+    assert gcp.stop() == 0
     gcp.start()
     play_compute(gcp, clients, insert)
     assert names[0] == names[1]
-
-
-def test_it_stops_when_told_also_with_a_call_under_way(gcp: RunningGcp) -> None:
-    assert requests.get(f"{gcp.url}/emulator/ready", timeout=SECONDS).json() == {"ready": True}
-    assert gcp.stop() == 0
 
 
 def started(*options: str) -> str:
@@ -96,13 +90,10 @@ def started(*options: str) -> str:
 
 def test_what_is_taken_is_named(gcp: RunningGcp, tmp_path: Path) -> None:
     free = {"--port": "0", "--grpc-port": "0", "--health-port": "0"}
-    taken = {"--port": gcp.url, "--grpc-port": gcp.tpu_address, "--health-port": f":{gcp.health_port}"}
-    for option, address in taken.items():
+    for option, address in {"--port": gcp.url, "--grpc-port": gcp.tpu_address}.items():
         port = address.rsplit(":", 1)[1]
         options = [part for pair in (free | {option: port}).items() for part in pair]
         told = started("--database", str(tmp_path / "other.db"), *options)
         assert f"port {port} cannot be used" in told
         assert f"name another with {option}" in told
-    options = [part for pair in free.items() for part in pair]
-    assert "in use by another emulator" in started("--database", str(gcp.database), *options)
-    assert "cannot be used" in started("--database", str(tmp_path), *options)
+    assert "in use by another emulator" in started("--database", str(gcp.database))

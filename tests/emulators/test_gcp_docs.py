@@ -1,0 +1,24 @@
+"""docs/gcp-emulator.md says what the emulator takes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from emulators.gcp.behaviour import Behaviour, Fault
+from penstock.model.value import Value
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gcp-emulator.md").read_text()
+
+
+@pytest.mark.parametrize("text", re.findall(r'`(\{"method".*?\})`', PAGE))
+def test_every_fault_on_the_page_is_one(text: str) -> None:
+    Fault.model_validate_json(text)
+
+
+@pytest.mark.parametrize(("title", "model"), [("## How zones behave", Behaviour), ("## Faults for single calls", Fault)])
+def test_every_key_is_on_the_page_and_no_other(title: str, model: type[Value]) -> None:
+    table = PAGE.split(title)[1].split("|---|---|---|")[1].split("\n\n")[0]
+    told = [key for row in table.splitlines() if row for key in re.findall(r"`(\w+)`", row.split("|")[1])]
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    assert sorted(told) == sorted(known)
