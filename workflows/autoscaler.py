@@ -217,9 +217,13 @@ class AutoscalerWorkflow:
             return  # It was started before this run was reset, or by a report that came late: it speaks for itself.
 
     async def _send_letters(self) -> None:
-        """Tell slices what is wanted of them. One that cannot be told runs no more; the inventory finds what it left."""
+        """Tell slices what is wanted of them. One that cannot be told runs no more; the inventory finds what it left.
+
+        At most one letter to a slice is under way: the server does not keep them in order.
+        """
         while self._state.letters:
-            letters = self._state.letters[:BATCH]
+            first = {letter.slice_id: letter for letter in reversed(self._state.letters)}
+            letters = tuple(first.values())[-BATCH:]
             groups = {piece.id: piece.group for piece in self._state.slices}
             known = [letter for letter in letters if letter.slice_id in groups]
             await asyncio.gather(*(self._send(groups[letter.slice_id], letter) for letter in known))
