@@ -76,17 +76,22 @@ class Machine:
 
     def start_worker(self, worker: Child | None = None) -> None:
         """Start the worker (again); returns when it works."""
+        asyncio.run(self.revive_worker(worker))
+
+    async def revive_worker(self, worker: Child | None = None) -> None:
+        """The same, in a story under way."""
         started = worker or self.worker
         assert started is not None
         before = _announcements(started)
         started.start()
-        asyncio.run(_awaited(lambda: _announcements(started) > before, started))
+        await _awaited(lambda: _announcements(started) > before, started)
 
     def await_server(self) -> None:
         """Return when the server takes calls."""
-        asyncio.run(self._connected())
+        asyncio.run(self.connected())
 
-    async def _connected(self) -> None:
+    async def connected(self) -> None:
+        """The same, in a story under way."""
         async with asyncio.timeout(START_SECONDS):
             while True:
                 try:

@@ -1,0 +1,100 @@
+"""What must hold: at every moment of a journey, and once all is quiet again."""
+
+import asyncio
+from collections import Counter
+from typing import NamedTuple
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowExecutionStatus
+
+from activities.accounts import running_slices
+from penstock.contract import names
+from penstock.model.slices import Slice, SliceState
+from tests.cli.running import Commands
+from tests.service.ledgers import state_of, verified
+from tests.service.stage import Stage
+
+_SLICE, _GROUP = "penstock-slice", "penstock-group"
+
+
+class Accounts(NamedTuple):
+    """One look at all three accounts of a cluster, and at what the autoscaler is still about to do."""
+
+    ledger: tuple[Slice, ...]
+    workflows: frozenset[str]
+    resources: frozenset[str]
+    busy: str
+
+    @property
+    def quiet(self) -> bool:
+        """Whether every slice is READY, with one workflow and one resource, and nothing is under way."""
+        ids = {piece.id for piece in self.ledger}
+        ready = all(piece.state is SliceState.READY for piece in self.ledger)
+        return ready and not self.busy and ids == self.workflows == self.resources
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """How many slices each group has."""
+        return dict(Counter(piece.group for piece in self.ledger))
+
+
+async def accounts(stage: Stage) -> Accounts:
+    """The three accounts now."""
+    state = await state_of(stage)
+    workflows = await running_slices(stage.client, stage.cluster)
+    resources = [item["labels"][_SLICE] for item in await stage.cloud.existing()]
+    errands = {"recovery": state.recovery, "starting": state.starting, "letters": state.letters, "drains": state.drains}
+    busy = ", ".join(name for name, errand in errands.items() if errand)
+    return Accounts(state.slices, frozenset(workflows), frozenset(resources), busy)
+
+
+async def nothing_doubled(stage: Stage) -> None:
+    """True at any moment: no order was carried out twice, and no group has more than it may."""
+    made = await stage.cloud.ever_made()
+    doubled = [slice_id for slice_id, times in Counter(item["labels"][_SLICE] for item in made).items() if times > 1]
+    assert not doubled, doubled
+    existing = Counter(item["labels"][_GROUP] for item in made if item["phase"] != "gone")
+    for group in stage.config.groups:
+        assert existing[group.name] <= group.max_slices, existing
+
+
+async def quiet(stage: Stage, **groups: int) -> Accounts:
+    """Wait until every slice is READY and owned, so many of each group; then nothing was doubled, and `verify` agrees."""
+    found = await stage.eventually(lambda: accounts(stage), lambda seen: seen.quiet and seen.groups == groups)
+    await nothing_doubled(stage)
+    verdict = await verified(stage)
+    assert verdict.agrees, verdict
+    assert (verdict.slices, verdict.workflows, verdict.resources) == (len(found.ledger),) * 3
+    return found
+
+
+async def agreed_by_command(stage: Stage) -> None:
+    """`penstock verify`, as a person runs it, finds nothing amiss."""
+    done = await asyncio.to_thread(Commands(stage.machine.environment), "verify", "--cluster", stage.cluster)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def attempts(stage: Stage, piece: Slice, activity: str) -> list[int]:
+    """How often each finished call of a slice was tried, as its history has it."""
+    history = await stage.slice_workflow(piece.group, piece.id).fetch_history()
+    scheduled = {
+        event.event_id
+        for event in history.events
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+        and event.activity_task_scheduled_event_attributes.activity_type.name == activity
+    }
+    started = [e for e in history.events if e.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED]
+    found = [event.activity_task_started_event_attributes for event in started]
+    return [one.attempt for one in found if one.scheduled_event_id in scheduled]
+
+
+async def ended(stage: Stage, workflow_id: str | None = None) -> WorkflowExecutionStatus:
+    """How a workflow, the autoscaler unless another is named, ended, once it has."""
+    handle = stage.client.get_workflow_handle(workflow_id or names.autoscaler_id(stage.cluster))
+
+    async def status() -> WorkflowExecutionStatus | None:
+        return (await handle.describe()).status
+
+    seen = await stage.eventually(status, lambda found: found is not WorkflowExecutionStatus.RUNNING)
+    assert seen is not None
+    return seen

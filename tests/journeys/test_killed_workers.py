@@ -1,0 +1,82 @@
+"""`kill -9` of a worker, wherever it is: what it was about is taken up again, once."""
+
+import asyncio
+
+from penstock.contract import names
+from tests.journeys.facts import agreed_by_command, attempts, quiet
+from tests.service.ledgers import name_of, settled
+from tests.service.machine import Machine
+from tests.service.stage import Stage, group, staged
+from tests.service.test_demand import tasks
+
+SECOND = "second-worker"
+
+
+def test_a_worker_killed_while_slices_are_created_boot_and_are_deleted(hurt: Machine) -> None:
+    async def story() -> None:
+        async with staged(hurt, start=False) as creating, staged(hurt, start=False) as booting, staged(hurt) as deleting:
+            await asyncio.gather(_create_without_reply(creating), _boot(booting), _delete_slowly(deleting))
+            assert hurt.worker is not None
+            hurt.worker.kill()
+            await creating.cloud.behave()
+            await hurt.revive_worker()
+
+            adopted, booted, _ = await asyncio.gather(quiet(creating, small=2), quiet(booting, small=2), quiet(deleting))
+            assert [await attempts(creating, piece, names.CREATE) for piece in adopted.ledger] == [[2], [2]]
+            assert len(await creating.cloud.ever_made()) == len(adopted.ledger)
+            assert len(await booting.cloud.ever_made()) == len(booted.ledger)
+            assert len(await deleting.cloud.ever_made()) == 1
+            await agreed_by_command(creating)
+
+    asyncio.run(story())
+
+
+def test_of_two_workers_the_one_that_is_left_goes_on_alone(hurt: Machine) -> None:
+    async def story() -> None:
+        second = hurt.new_worker(SECOND)
+        try:
+            await hurt.revive_worker(second)
+            async with staged(hurt, start=False) as stage:
+                await stage.cloud.behave(create_latency="300ms", boot_latency="1s")
+                await stage.autoscaler.start(stage.config)
+                await stage.autoscaler.submit_demand(tasks(3, cpu=4))
+                await stage.eventually(stage.cloud.ever_made, lambda items: len(items) == 3)
+                assert hurt.worker is not None
+                hurt.worker.kill()
+                await quiet(stage, small=3)
+                await stage.autoscaler.submit_demand(tasks(4, cpu=4))
+                await quiet(stage, small=4)
+                assert len(await stage.cloud.ever_made()) == 4
+        finally:
+            second.kill()
+
+    asyncio.run(story())
+
+
+async def _create_without_reply(stage: Stage) -> None:
+    """The cloud has stored what was ordered, and holds its replies back."""
+    await stage.cloud.behave(reply_latency="1h")
+    await stage.autoscaler.start(stage.config)
+    await stage.autoscaler.submit_demand(tasks(2, cpu=4))
+    await stage.eventually(stage.cloud.ever_made, lambda items: len(items) == 2)
+
+
+async def _boot(stage: Stage) -> None:
+    """Resources exist, and their hosts take their time."""
+    await stage.cloud.behave(boot_latency="3s", init_latency="1s")
+    await stage.autoscaler.start(stage.config)
+    await stage.autoscaler.submit_demand(tasks(2, cpu=4))
+    await stage.eventually(stage.cloud.ever_made, lambda items: len(items) == 2)
+
+
+async def _delete_slowly(stage: Stage) -> None:
+    """The cloud was asked to delete, and takes its time."""
+    await stage.autoscaler.submit_demand(tasks(1))
+    (piece,) = await settled(stage, 1)
+    await stage.cloud.behave(delete_latency="3s")
+    await stage.autoscaler.report([], usage={piece.id: "idle"})
+    await stage.autoscaler.drain(piece.id)
+    name = name_of(stage, piece)
+    await stage.eventually(
+        stage.cloud.ever_made, lambda items: {i["name"]: i["phase"] for i in items}[name] in ("deleting", "gone")
+    )
