@@ -16,9 +16,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(INSTALLED)
 
-run: $(INSTALLED) ## Decide on the examples (the service comes with the next change)
-	@$(BIN)/penstock plan examples/cluster.yaml examples/demand.json --slices examples/slices.yaml || test $$? -eq 3 # 3: unmet demand
-	@echo "The running service (a Temporal server, a worker, a simulated cloud) comes with the next change."
+run: $(INSTALLED) ## Run everything here: a Temporal server with its UI, a worker, a simulated cloud, a cluster
+	@$(BIN)/python -m worker --embedded $(if $(PROVIDER),--provider $(PROVIDER))
 
 test: $(INSTALLED) ## Run the tests
 	$(BIN)/python -m pytest
