@@ -12,12 +12,6 @@ DECIDE: dict[str, Any] = {
 }
 """A decision takes a second at most; one that hangs is begun again elsewhere."""
 
-PROVISION: dict[str, Any] = {
-    "start_to_close_timeout": timedelta(seconds=120),
-    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30)),
-}
-"""One call to a cloud. Errors that repeating can mend are repeated for as long as the slice's deadlines allow."""
-
 KEEP: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=60),
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),

@@ -60,6 +60,10 @@ class SliceLifecycleWorkflow:
         self._seen_gone = False
         self._given_up = False
         """Cancelled when only the last report was still to be delivered."""
+        self._deaf = False
+        """Cancelled already: a server tells a run so once, and further ones only the next run."""
+        self._unheard = False
+        """The last report could not be delivered."""
         self._tell_again = _is_resumed(life) and workflow.info().continued_run_id is None
         """The autoscaler is to be told where the slice is, news or not: it asked, or a life was resumed that it may not know."""
 
@@ -133,7 +137,8 @@ class SliceLifecycleWorkflow:
         pause = policies.FIRST_PAUSE_SECONDS
         while True:
             await workflow.wait_condition(lambda: self._owes_a_report())
-            if await self._report():
+            self._unheard = not await self._report()
+            if not self._unheard:
                 pause = policies.FIRST_PAUSE_SECONDS
                 continue
             self._tell_again = False
@@ -248,8 +253,12 @@ class SliceLifecycleWorkflow:
         return self._life.state in ENDED and (self._given_up or not self._owes_a_report())
 
     def _is_due_anew(self) -> bool:
-        """Whether the history is long and nothing is under way that another run would not take up where it is."""
-        if self._calling or not workflow.info().is_continue_as_new_suggested():
+        """Whether this run is long, or deaf to a cancel, and nothing is under way that the next would not take up where it is."""
+        if self._calling:
+            return False
+        if self._deaf and self._unheard and self._life.state in ENDED:
+            return True
+        if not workflow.info().is_continue_as_new_suggested():
             return False
         return self._life.state not in _BEFORE_DELETING or deadline_seconds(self._life) is None
 
@@ -258,6 +267,7 @@ class SliceLifecycleWorkflow:
         workflow.set_current_details(timeline(self._life))
 
     def _cancel(self) -> None:
+        self._deaf = True
         self._given_up = self._life.state in ENDED
         self._apply(Cancelled(workflow.now()))
 

@@ -344,6 +344,25 @@ def test_an_ended_slice_without_an_autoscaler_waits_for_one_until_it_is_cancelle
     played(machine, story, box=False, stockout=True)
 
 
+def test_a_cancelled_slice_without_an_autoscaler_can_be_cancelled_again(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        first = (await piece.handle.describe()).run_id
+        await piece.handle.cancel()
+
+        async def run() -> str:
+            return (await piece.handle.describe()).run_id
+
+        await until(run, lambda now: now != first, seconds=SECONDS)
+        assert (await piece.life()).state is SliceState.TERMINATED
+        await piece.handle.cancel()
+        assert (await piece.ended()).state is SliceState.TERMINATED
+        assert await stage.cloud.existing() == []
+
+    played(machine, story, box=False)
+
+
 def test_a_slice_says_again_where_it_is_when_it_is_asked(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
