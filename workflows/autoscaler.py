@@ -137,7 +137,7 @@ class AutoscalerWorkflow:
             names.CALL_THE_ROLL,
             RollRequest(cluster=self._cluster, recovery=recovery.id),
             summary=f"ask all slices where they are: {recovery.reason}"[:200],
-            **policies.KEEP,
+            **policies.ROLL,
         )
         self._tell(RollCalled(at=workflow.now(), id=recovery.id))
 
