@@ -79,6 +79,8 @@ def bulk_orders(project: str, zone: str, body: Mapping[str, Any], behaviour: Beh
     properties = body.get("instanceProperties", {})
     if "/" in str(properties.get("machineType", "")):
         raise wording.malformed("instanceProperties.machineType", str(properties["machineType"]), "It must be a short name.")
+    if properties.get("scheduling", {}).get("provisioningModel") == "FLEX_START":
+        raise wording.malformed("instanceProperties.scheduling.provisioningModel", "FLEX_START", "Insert them one by one.")
     names = _names(body, count)
     single = body.get("perInstanceProperties", {})
     return [
@@ -87,7 +89,7 @@ def bulk_orders(project: str, zone: str, body: Mapping[str, Any], behaviour: Beh
 
 
 def _names(body: Mapping[str, Any], count: int) -> list[str]:
-    named, pattern = list(body.get("perInstanceProperties", {})), str(body.get("namePattern", ""))
+    named, pattern = sorted(body.get("perInstanceProperties", {})), str(body.get("namePattern", ""))
     if named and len(named) != count:
         raise wording.malformed("resource.perInstanceProperties", str(len(named)), "There must be as many as count.")
     if named:

@@ -12,6 +12,7 @@ from tests.activities.local_cloud import local_clouds
 from tests.activities.port_rules import RULES
 from tests.activities.sim_cloud import sim_cloud
 from tests.emulators.running import RunningSim
+from tests.gcp.clouds import compute_cloud, gcp_clouds, tpu_cloud
 
 OpenCloud = Callable[[], AbstractAsyncContextManager[Cloud]]
 
@@ -29,6 +30,8 @@ def sim_clouds(directory: Path) -> Iterator[OpenCloud]:
 CLOUDS: Mapping[str, Callable[[Path], AbstractContextManager[OpenCloud]]] = {
     "sim": sim_clouds,
     "local": local_clouds,
+    "gcp-tpu": gcp_clouds(tpu_cloud),
+    "gce": gcp_clouds(compute_cloud),
 }
 """For each provider, what it takes to open fresh clouds of its kind, given a directory. A further provider is a further entry."""
 

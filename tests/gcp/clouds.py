@@ -1,9 +1,10 @@
 """The emulated Google clouds as port rules need them: a provider, and ways to make trouble."""
 
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import grpc
@@ -27,6 +28,7 @@ from activities.providers.port import (
 )
 from tests.emulators.running_gcp import RunningGcp
 
+C = TypeVar("C")
 LATENCIES = {"create_latency": "20ms", "boot_latency": "20ms", "init_latency": "20ms", "delete_latency": "20ms"}
 REFUSALS: dict[type[ProviderError], dict[str, Any]] = {
     Stockout: {"stockout": True},
@@ -178,6 +180,21 @@ class ComputeCloud(GcpCloud):
         name = ref.name if host == 0 else f"{ref.name}-{host}"
         await self.call("POST", self.resource(name).format("hosts/0/kill"))
 
+    async def compute(self, method: str, path: str) -> Any:
+        """A call of somebody else's to the Compute API."""
+        url = f"{self.url}/compute/v1/projects/{self.project}/zones/{self.location}{path}"
+        async with self._session.request(method, url) as response:
+            assert response.ok, await response.text()
+            return await response.json()
+
+    async def delete_machine(self, name: str) -> None:
+        await self.compute("DELETE", f"/instances/{name}")
+
+    async def metadata(self, name: str) -> dict[str, str]:
+        """What the machine can read."""
+        machine = await self.compute("GET", f"/instances/{name}")
+        return {item["key"]: item["value"] for item in machine["metadata"]["items"]}
+
 
 @asynccontextmanager
 async def tpu_cloud(endpoints: Endpoints) -> AsyncIterator[TpuCloud]:
@@ -201,3 +218,20 @@ async def compute_cloud(endpoints: Endpoints) -> AsyncIterator[ComputeCloud]:
             yield cloud
         finally:
             await cloud.provider.close()
+
+
+def gcp_clouds(
+    fresh: Callable[[Endpoints], AbstractAsyncContextManager[C]],
+) -> Callable[[Path], AbstractContextManager[Callable[[], AbstractAsyncContextManager[C]]]]:
+    """An emulator in a directory, and a way to fresh clouds on it."""
+
+    @contextmanager
+    def clouds(directory: Path) -> Iterator[Callable[[], AbstractAsyncContextManager[C]]]:
+        gcp = RunningGcp(directory / "gcp.db")
+        try:
+            gcp.start()
+            yield lambda: fresh(Endpoints.of(gcp))
+        finally:
+            gcp.kill()
+
+    return clouds
