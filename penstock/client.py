@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 from temporalio.client import (
     Client,
+    WorkflowExecutionStatus,
     WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
@@ -279,10 +280,16 @@ class AutoscalerClient:
 
     async def _query(self, name: str, result: type[T], *arguments: Any) -> T:
         with self._in_words():
-            answer: T = await self._handle.query(
-                name, args=arguments, result_type=result, reject_condition=QueryRejectCondition.NOT_OPEN
-            )
-            return answer
+            while True:
+                try:
+                    answer: T = await self._handle.query(
+                        name, args=arguments, result_type=result, reject_condition=QueryRejectCondition.NOT_OPEN
+                    )
+                    return answer
+                except WorkflowQueryRejectedError as rejected:
+                    if rejected.status != WorkflowExecutionStatus.CONTINUED_AS_NEW:
+                        raise
+                    # The run that was asked has just made way for the next one, which is asked now.
 
     async def _signal(self, name: str, message: Any) -> None:
         with self._in_words():
