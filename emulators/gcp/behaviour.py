@@ -93,9 +93,9 @@ class Behaviour(Value):
     queue_latency_seconds: Seconds = Field(default=0.0, alias="queue_latency")
     """How long a queued resource waits at least."""
     capacity: Count | None = None
-    """Nodes, and instances, that may exist at once; queued resources wait for room, others find a stockout."""
+    """Nodes, and instances, that may exist at once; queued resources and flex-start instances wait for room."""
     hold_queue: bool = False
-    """Queued resources wait until they are admitted by name, room or not."""
+    """Queued resources and flex-start instances wait until they are admitted by name, room or not."""
     accept_queue: bool = False
     """Queued resources that wait say ACCEPTED, as they once did, instead of WAITING_FOR_RESOURCES."""
     stockout: bool = False

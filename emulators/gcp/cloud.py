@@ -3,18 +3,16 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from typing import Any
 
 from emulators.gcp import rules, wording
+from emulators.gcp.addresses import free_addresses
 from emulators.gcp.behaviour import Behaviour, Failure, Fault
 from emulators.gcp.orders import Call, Order, link
 from emulators.gcp.records import Api, Key, Kind, Machine, Operation, Queued, Stage
 from emulators.gcp.refusals import Code, Refusal
 from emulators.gcp.store import Store
 
-_FIRST_ADDRESS = IPv4Address("127.64.0.1")
-"""Far from the addresses that other programs on a machine use; the lowest that is free is given first, so addresses come back."""
 _LONG = timedelta(days=3650)
 _TAKEABLE = (Stage.PROVISIONING, Stage.STAGING, Stage.RUNNING, Stage.REPAIRING)
 
@@ -80,9 +78,9 @@ class Cloud:
             operation = operation.model_copy(update={"done_at": done_at, "made": 0})
             self.keep(*doomed, operation)
             return operation
-        if first.waits_seconds is not None:
-            return self._pend(first, operation, now, seconds=first.waits_seconds)
         room = rules.room(behaviour, first.kind, self.store.machines(now), zone=first.zone, now=now)
+        if first.waits_seconds is not None and (behaviour.hold_queue or room == 0):
+            return self._pend(first, operation, now, seconds=first.waits_seconds)
         made = self.admit(orders[:room], operation, now)
         operation = operation.model_copy(
             update={"done_at": max(m.ready_at for m in made), "machine": made[0].number, "made": len(made)}
@@ -93,10 +91,7 @@ class Cloud:
     def admit(self, orders: Sequence[Order], operation: Operation | None, now: datetime) -> list[Machine]:
         """Machines on their way from now on, not stored yet; the zone's stock runs down."""
         zone, addresses = orders[0].zone, self._free_addresses(now)
-        behaviour = self.behaviour(zone)
-        if behaviour.stockout_after:
-            left = max(0, behaviour.stockout_after - len(orders))
-            self.store.set_zone(zone, behaviour.model_copy(update={"stockout_after": left}))
+        self._run_down(zone, len(orders))
         return [
             self._machine(order, operation, now).model_copy(
                 update={"addresses": tuple(next(addresses) for _ in range(order.hosts))}
@@ -109,6 +104,7 @@ class Cloud:
         now = self.now()
         if machine.stage(now) is not Stage.PENDING or machine.operation is None:
             raise Refusal(Code.FAILED_PRECONDITION, f"{machine.name} does not wait")
+        self._run_down(machine.zone, 1)
         address = next(self._free_addresses(now))
         given = {"waits_until": None, "addresses": (address,), **self._moments(machine.zone, now)}
         admitted = machine.model_copy(update=given)
@@ -199,6 +195,13 @@ class Cloud:
     def finished(self, api: Api, call: Call, machine: Machine) -> Operation:
         """A write that is done as soon as it is asked for."""
         return self._operation(api, call, machine, now=self.now(), failures=call.failures)
+
+    def _run_down(self, zone: str, given: int) -> None:
+        """What a zone gives now it cannot give again."""
+        behaviour = self.behaviour(zone)
+        if behaviour.stockout_after:
+            left = max(0, behaviour.stockout_after - given)
+            self.store.set_zone(zone, behaviour.model_copy(update={"stockout_after": left}))
 
     def _over_quota(self, orders: Sequence[Order]) -> Failure | None:
         """The quota that fails the operation, if one does; one that refuses the call is raised."""
@@ -299,10 +302,4 @@ class Cloud:
             yield making.model_copy(update={"done_at": now, "failures": (why,), "status": 400})
 
     def _free_addresses(self, now: datetime) -> Iterator[str]:
-        taken = {address for machine in self.store.machines(now) for address in machine.addresses}
-        number = int(_FIRST_ADDRESS)
-        while True:
-            address = str(IPv4Address(number))
-            if address not in taken and not address.endswith((".0", ".255")):
-                yield address
-            number += 1
+        return free_addresses({address for machine in self.store.machines(now) for address in machine.addresses})

@@ -280,3 +280,49 @@ def test_quotas_can_be_read(gcp: RunningGcp, clients: Clients) -> None:
             await asyncio.to_thread(regions.get, project="p", region="nowhere", timeout=SECONDS)
 
     play_compute(gcp, clients, story)
+
+
+def flex_start(seconds: int) -> dict[str, Any]:
+    """What makes an instance wait for room."""
+    runs, waits = compute_v1.Duration(seconds=3600), compute_v1.Duration(seconds=seconds)
+    scheduling = compute_v1.Scheduling(
+        provisioning_model="FLEX_START",
+        max_run_duration=runs,
+        instance_termination_action="DELETE",
+        on_host_maintenance="TERMINATE",
+    )
+    return {"scheduling": scheduling, "params": compute_v1.InstanceParams(request_valid_for_duration=waits)}
+
+
+def test_a_flex_start_instance_waits_until_there_is_room(gcp: RunningGcp, clients: Clients) -> None:
+    async def story(zone: ComputeZone) -> None:
+        await zone.admin.behave(zone.zone, capacity=1)
+        await zone.done(await zone.insert("vm-1"))
+        operation = await zone.insert("vm-2", **flex_start(3600))
+        assert (await zone.get("vm-2")).status == "PENDING"
+        await zone.delete("vm-1")
+        assert not (await zone.done(operation)).error.errors
+        await until(lambda: zone.get("vm-2"), lambda seen: seen.status == "RUNNING", seconds=SECONDS)
+
+    play_compute(gcp, clients, story)
+
+
+def test_a_flex_start_instance_that_waits_in_vain_is_gone(gcp: RunningGcp, clients: Clients) -> None:
+    async def story(zone: ComputeZone) -> None:
+        await zone.admin.behave(zone.zone, capacity=1)
+        assert not (await zone.done(await zone.insert("vm-0", **flex_start(0)))).error.errors
+        operation = await zone.done(await zone.insert("vm-1", **flex_start(0)))
+        assert [error.code for error in operation.error.errors] == ["ZONE_RESOURCE_POOL_EXHAUSTED"]
+        assert await zone.gone("vm-1")
+
+    play_compute(gcp, clients, story)
+
+
+def test_a_flex_start_instance_can_be_let_in_by_name(gcp: RunningGcp, clients: Clients) -> None:
+    async def story(zone: ComputeZone) -> None:
+        await zone.admin.behave(zone.zone, hold_queue=True)
+        operation = await zone.insert("vm-1", **flex_start(3600))
+        await zone.admin.call("POST", f"/resources/vm-1/admit?kind=instance&zone={zone.zone}")
+        assert not (await zone.done(operation)).error.errors
+
+    play_compute(gcp, clients, story)
