@@ -9,9 +9,11 @@ from typing import NamedTuple, TypeVar
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.provisioning import place_key
 from penstock.contract import names
-from penstock.contract.lives import SliceLife
+from penstock.contract.lives import Place, SliceLife, SliceSpec
 from penstock.core.state import AutoscalerState
+from penstock.model.cluster import InventoryRules
 
 AT_ONCE = 16
 """Calls under way at once, to Temporal or to a cloud: more of them gain nothing on either side."""
@@ -108,6 +110,19 @@ async def life_of(client: Client, cluster: str, group: str, slice_id: str) -> Sl
             return None
         raise
     return life
+
+
+def place_of(spec: SliceSpec, rules: InventoryRules = InventoryRules()) -> Place:  # noqa: B008 - it is frozen
+    """Where a slice is, as it was ordered, whatever the configuration says of its group by now."""
+    account = place_key(spec).removesuffix(f"/{spec.location}")
+    return Place(
+        cluster=spec.cluster,
+        provider=spec.provider,
+        account=account,
+        settings=spec.settings,
+        location=spec.location,
+        rules=rules,
+    )
 
 
 async def told(client: Client, workflow_id: str, signal: str, message: object) -> bool:

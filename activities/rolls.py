@@ -8,13 +8,15 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.accounts import each, last_state_of, life_of, running_slices, state_of, status_of
+from activities.accounts import each, last_state_of, life_of, place_of, running_slices, state_of, status_of
 from activities.auditing import beating, send_reports
 from penstock.contract import names
 from penstock.contract.lives import Place, SliceReport
 from penstock.contract.requests import KeepRequest, RollRequest
 from penstock.core.lifecycle import report_of
 from penstock.core.specs import places_of
+from penstock.core.state import AutoscalerState
+from penstock.model.cluster import ClusterConfig
 
 _CLUSTER = SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE)
 _SPEAK_FOR_THEMSELVES = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CANCELED)
@@ -89,8 +91,16 @@ async def guard_inventories(client: Client, *, task_queue: str = names.TASK_QUEU
     for cluster in clusters:
         state = await last_state_of(client, cluster)
         if state is not None and state.config is not None:
-            await ensure_inventories(client, places_of(state.config), task_queue=task_queue)
+            await ensure_inventories(client, await _places_in_use(client, state, state.config), task_queue=task_queue)
     return len(clusters)
+
+
+async def _places_in_use(client: Client, state: AutoscalerState, config: ClusterConfig) -> list[Place]:
+    """Where the configuration may have slices, and where slices of groups are that it does not have any more."""
+    left = [piece for piece in state.slices if config.group(piece.group) is None]
+    lives = await each(left, lambda piece: life_of(client, config.cluster, piece.group, piece.id))
+    places = [place_of(life.spec, config.inventory) for life in lives if life is not None]
+    return list({place.key: place for place in (*places, *places_of(config))}.values())
 
 
 async def _ensure(client: Client, place: Place, recovery: str | None, task_queue: str) -> None:

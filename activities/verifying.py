@@ -8,14 +8,14 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.accounts import each, is_running, last_state_of, life_of, running_slices
+from activities.accounts import each, is_running, last_state_of, life_of, place_of, running_slices
 from activities.auditing import beating, resources_of
 from activities.providers.port import ProviderError
 from activities.providers.registry import Providers
 from activities.provisioning import place_key
 from penstock.contract import names
 from penstock.contract.answers import Difference, Verdict
-from penstock.contract.lives import Place, SliceLife, SliceSpec
+from penstock.contract.lives import Place, SliceLife
 from penstock.contract.requests import VerifyRequest
 from penstock.core.comparison import Account, Resource, differences, settled
 from penstock.core.specs import places_of
@@ -122,14 +122,9 @@ class Verifying:
 def _places(state: AutoscalerState, lives: list[SliceLife]) -> tuple[Place, ...]:
     """Where the configuration may have slices, and where slices of groups are that it does not have any more."""
     assert state.config is not None
-    places = {place_key(life.spec): _place(life.spec) for life in lives}
+    places = {place_key(life.spec): place_of(life.spec) for life in lives}
     places |= {place.key: place for place in places_of(state.config)}
     return tuple(places[key] for key in sorted(places))
-
-
-def _place(spec: SliceSpec) -> Place:
-    account = place_key(spec).removesuffix(f"/{spec.location}")
-    return Place(cluster=spec.cluster, provider=spec.provider, account=account, settings=spec.settings, location=spec.location)
 
 
 def _account(life: SliceLife) -> Account:

@@ -122,10 +122,9 @@ class _Watch:
     async def _look(self, provider: Provider, listing: Listing, *, elapsed: float) -> None:
         """Ask hosts that are due for their health, and tell every slice what is news to it."""
         glimpses = {item.ref.name: _listed(item) for item in listing.items}
-        due = lookout.to_ask(
-            self._known, glimpses.values(), asked=self._asked, at=time.time(), rules=self._place.rules, elapsed=elapsed
-        )
-        items = [item for item in listing.items if item.labels.slice in set(due)]
+        rules = self._place.rules
+        due = set(lookout.to_ask(self._known, glimpses.values(), asked=self._asked, at=time.time(), rules=rules, elapsed=elapsed))
+        items = [item for item in listing.items if item.labels.slice in due]
         for seen in await each(items, lambda item: _asked(provider, item)):
             if seen is not None:
                 glimpses[seen.ref.name] = _observed(seen)
