@@ -6,7 +6,7 @@ from penstock.contract import names
 from tests.journeys.facts import agreed_by_command, attempts, quiet
 from tests.service.ledgers import name_of, settled
 from tests.service.machine import Machine
-from tests.service.stage import Stage, group, staged
+from tests.service.stage import Stage, staged
 from tests.service.test_demand import tasks
 
 SECOND = "second-worker"
