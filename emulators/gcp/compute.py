@@ -34,7 +34,7 @@ class ComputeCalls:
 
     async def insert(self, request: web.Request, fault: Fault | None) -> Json:
         """Order an instance; a request id that was seen before gives the operation of then."""
-        asked = await request.json()
+        asked = await _asked(request)
         project, zone = self._enter(request)
         call = Call(verb="insert", request_id=request_id_of(request.query), fault=fault)
         if (earlier := self._replayed(call)) is not None:
@@ -44,7 +44,7 @@ class ComputeCalls:
 
     async def bulk_insert(self, request: web.Request, fault: Fault | None) -> Json:
         """Order several instances, all or at least so many or none."""
-        asked = await request.json()
+        asked = await _asked(request)
         project, zone = self._enter(request)
         call = Call(verb="bulkInsert", request_id=request_id_of(request.query), fault=fault)
         if (earlier := self._replayed(call)) is not None:
@@ -94,7 +94,7 @@ class ComputeCalls:
 
     async def set_labels(self, request: web.Request, fault: Fault | None) -> Json:
         """Replace the labels of an instance, unless somebody else has meanwhile."""
-        asked = await request.json()
+        asked = await _asked(request)
         instance = self._instance(request)
         labels = asked.get("labels", {})
         rules.check_labels("labels", labels)
@@ -140,6 +140,7 @@ class ComputeCalls:
 
     def _enter(self, request: web.Request) -> tuple[str, str]:
         project, zone = request.match_info["project"], request.match_info["zone"]
+        rules.check_zone(zone)
         rules.permit(self._cloud.behaviour(zone), Api.COMPUTE, project=project, zone=zone)
         return project, zone
 
@@ -170,6 +171,14 @@ class ComputeCalls:
     def _page(self, request: web.Request, zone: str) -> tuple[str, int]:
         longest, asked = self._cloud.behaviour(zone).page_size, request.query.get("maxResults", "")
         return request.query.get("pageToken", ""), min(int(asked) if asked.isdecimal() and int(asked) else longest, longest)
+
+
+async def _asked(request: web.Request) -> Json:
+    """The body of a call."""
+    asked = await request.json()
+    if not isinstance(asked, dict):
+        raise Refusal(Code.INVALID_ARGUMENT, "Parse Error: the body must be an object", reason="parseError")
+    return asked
 
 
 def _unreachable(zone: str) -> Json:

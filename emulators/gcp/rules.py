@@ -25,6 +25,12 @@ def check_name(field: str, name: str) -> None:
         raise wording.malformed(field, name, f"Must be a match of regex '{_NAME.pattern}'")
 
 
+def check_zone(zone: str) -> None:
+    """Refuse what cannot be the name of a zone."""
+    if not _NAME.fullmatch(zone):
+        raise wording.malformed("zone", zone, "Unknown zone.")
+
+
 def check_labels(field: str, labels: Mapping[str, str]) -> None:
     """Refuse labels that Google does not store."""
     if len(labels) > _MOST_LABELS:

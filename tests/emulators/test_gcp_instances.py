@@ -262,6 +262,8 @@ def test_a_malformed_instance_is_refused(gcp: RunningGcp, clients: Clients, fiel
             await zone.insert("vm-1", **fields)
         with pytest.raises(exceptions.BadRequest, match="name"):
             await zone.insert("Bad_Name")
+        with pytest.raises(exceptions.BadRequest, match="Unknown zone"):
+            await asyncio.to_thread(zone.instances.get, project="p", zone="No_Zone", instance="vm-1", timeout=SECONDS)
         assert await zone.admin.resources(zone=zone.zone) == []
 
     play_compute(gcp, clients, story)

@@ -1,5 +1,6 @@
 """Google's emulator as a process: what survives a crash, and what is told when it cannot start."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1, tpu_v2
 
+from tests.activities.waiting import until
 from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
 from tests.emulators.running_gcp import RunningGcp
 
@@ -78,6 +80,18 @@ def test_a_request_id_and_its_operation_survive(gcp: RunningGcp) -> None:
     gcp.start()
     play_compute(gcp, clients, insert)
     assert names[0] == names[1]
+
+
+def test_it_stops_when_told_also_with_calls_held_back(gcp: RunningGcp) -> None:
+    async def story(zone: TpuZone) -> None:
+        await zone.admin.fault("GetNode", latency="1h")
+        held = asyncio.create_task(zone.get("n-1"))
+        await until(lambda: zone.admin.call("GET", "/calls"), lambda counted: "GetNode" in counted, seconds=SECONDS)
+        assert await asyncio.to_thread(gcp.stop) == 0
+        with pytest.raises(exceptions.GoogleAPICallError):
+            await held
+
+    play_tpu(gcp, story)
 
 
 def started(*options: str) -> str:
