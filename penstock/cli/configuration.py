@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.connect import Reach, at_cluster, at_server, cluster_options, json_option, perform, server_options, task_queue
+from penstock.cli.connect import (
+    Reach,
+    at_cluster,
+    at_server,
+    cluster_options,
+    json_option,
+    no_worker,
+    perform,
+    pollers,
+    server_options,
+    task_queue,
+)
 from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed, tell_problems
 from penstock.cli.render_config import changes_between, changes_view, config_text
 from penstock.cli.screen import print_json, screen
@@ -69,6 +80,8 @@ async def _apply(reach: Reach, file: Path, *, as_json: bool) -> int:
         except NoSuchCluster:
             await autoscaler.start(wanted)
             done = Done(message="the cluster is started", config_revision=1)
+            if not await pollers(client):
+                no_worker(client).tell("warning")
     if as_json:
         print_json(done)
     else:

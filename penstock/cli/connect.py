@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
@@ -36,6 +37,10 @@ ANSWER_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
 """A server on another continent answers within it."""
 
+_SUSPICIOUS_SECONDS = 3.0
+"""After so long without an answer it is worth asking whether there is a worker at all."""
+_POLL_SECONDS = 90.0
+"""A worker asks for work once a minute at least; the server goes on listing it for minutes after it died."""
 _SAID = re.compile(r'(?:message|error): "([^"]+)"')
 """The one part of the SDK's account of a failed connection that says something to people."""
 _NOTES = Path(".penstock")
@@ -135,7 +140,7 @@ async def _in_words(client: "Client", seconds: float | None) -> AsyncIterator[No
     from penstock.client import NoSuchCluster, Refused
 
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as deadline, _ended_early_without_worker(client, deadline):
             yield
     except TimeoutError:
         raise await no_answer(client) from None
@@ -145,6 +150,23 @@ async def _in_words(client: "Client", seconds: float | None) -> AsyncIterator[No
         raise CommandFailed(str(refused), code=EXIT_REFUSED) from None
     except RPCError as error:
         raise await _rpc_in_words(client, error) from None
+
+
+@asynccontextmanager
+async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeout) -> AsyncIterator[None]:
+    """Bring a deadline forward if nobody is there who could answer; without a deadline somebody may come."""
+
+    async def look() -> None:
+        await asyncio.sleep(_SUSPICIOUS_SECONDS)
+        if not await pollers(client):
+            deadline.reschedule(asyncio.get_running_loop().time())
+
+    looking = asyncio.create_task(look()) if deadline.when() is not None else None
+    try:
+        yield
+    finally:
+        if looking is not None:
+            looking.cancel()
 
 
 async def _rpc_in_words(client: "Client", error: "RPCError") -> CommandFailed:
@@ -168,7 +190,9 @@ async def pollers(client: "Client") -> int:
         task_queue=TaskQueue(name=task_queue()),
         task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
     )
-    return len((await client.workflow_service.describe_task_queue(request)).pollers)
+    found = (await client.workflow_service.describe_task_queue(request)).pollers
+    now = datetime.now(UTC).timestamp()
+    return sum(now - poller.last_access_time.seconds < _POLL_SECONDS for poller in found)
 
 
 def address_of(reach: Reach) -> str:

@@ -27,9 +27,9 @@ class CommandFailed(Exception):  # noqa: N818 - it says what happened to the com
         self.hints = hints
         self.code = code
 
-    def tell(self) -> None:
+    def tell(self, kind: str = "error") -> None:
         """Say it on standard error."""
-        click.echo(click.style("error: ", fg="red") + self.message, err=True)
+        click.echo(click.style(f"{kind}: ", fg="red") + self.message, err=True)
         for hint in self.hints:
             click.echo(f"  {hint}", err=True)
 

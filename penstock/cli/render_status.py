@@ -19,9 +19,6 @@ SHOWN = 10
 LATEST = 5
 """Troubles and rejected messages that are shown; status --json has all that are kept."""
 
-_HELD = "\N{NO-BREAK SPACE}"
-"""Keeps a number and its word on one line."""
-
 SILENCE_SECONDS = 5.0
 """A cluster that has not answered for so long may be anything but what is shown."""
 
@@ -100,9 +97,9 @@ def _groups(status: ClusterStatus, now: datetime) -> Table:
 
 
 def _states(group: GroupStatus) -> str:
-    told = [f"{group.slices[s]}{_HELD}[{STATE_STYLE[s]}]{s}[/]" for s in SliceState if group.slices.get(s)]
+    told = [f"{group.slices[s]} [{STATE_STYLE[s]}]{s}[/]" for s in SliceState if group.slices.get(s)]
     if group.queued:
-        told.append(f"{group.queued}{_HELD}[yellow]queued[/]")
+        told.append(f"{group.queued} [yellow]queued[/]")
     return ", ".join(told) or "[dim]–[/]"
 
 
