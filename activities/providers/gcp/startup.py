@@ -64,8 +64,9 @@ def _script(script: str, env: dict[str, str]) -> str:
     """The script with its environment exported first, under the shell that it names."""
     first, _, rest = script.partition("\n")
     shebang, body = (first, rest) if first.startswith("#!") else ("#!/bin/bash", script)
-    if not shebang.rstrip().endswith(_SHELLS):
-        raise Invalid(f"provider.startup_script begins with {shebang}; write a shell script, which may call others")
+    programs = [word.rsplit("/", 1)[-1] for word in shebang[2:].split()[:2]]
+    if not any(program in _SHELLS for program in programs):
+        raise Invalid("provider.startup_script is for another program than a shell; write a shell script, which may call others")
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
     return f"{shebang}\n{exports}\n{body}"
 

@@ -1,0 +1,101 @@
+"""Credentials that are missing or wrong are one sentence with its fix."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from activities.providers.gcp.credentials import check_credentials
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which nobody is logged in; its home."""
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    return tmp_path
+
+
+class _Tokens(BaseHTTPRequestHandler):
+    """A token server; what it answers is in the path."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        known = self.path == "/known"
+        answer = (
+            {"access_token": "t", "expires_in": 3600} if known else {"error": "invalid_grant", "error_description": "unknown"}
+        )
+        body = json.dumps(answer).encode()
+        self.send_response(200 if known else 400)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def tokens() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Tokens)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def key_file(path: Path, token_uri: str) -> Path:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    about = {"type": "service_account", "project_id": "p", "private_key_id": "1", "client_email": "w@p.iam.gserviceaccount.com"}
+    path.write_text(json.dumps(about | {"private_key": key.decode(), "token_uri": token_uri}))
+    return path
+
+
+def one_sentence(told: str | None, *expected: str) -> None:
+    assert told is not None
+    assert "\n" not in told
+    assert "gcloud auth application-default login" in told
+    for words in expected:
+        assert words in told
+
+
+def test_nobody_logged_in_is_told_how_to_log_in(nobody: Path) -> None:
+    one_sentence(check_credentials(), "No usable Google credentials")
+
+
+def test_a_key_file_that_is_not_there_is_named(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(nobody / "nothing.json"))
+    one_sentence(check_credentials(), "nothing.json")
+
+
+def test_a_key_file_that_is_no_key_is_told(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (nobody / "key.json").write_text("not a key")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(nobody / "key.json"))
+    one_sentence(check_credentials(), "No usable Google credentials", "key.json")
+
+
+def test_a_key_that_google_refuses_is_told(nobody: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(nobody / "key.json", f"{tokens}/unknown")))
+    one_sentence(check_credentials(), "Google refuses the credentials of this worker", "invalid_grant")
+
+
+def test_a_key_that_google_takes_is_fine(nobody: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(nobody / "key.json", f"{tokens}/known")))
+    assert check_credentials() is None
+
+
+def test_a_token_server_that_cannot_be_reached_is_no_fault_of_the_key(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(nobody / "key.json", "http://127.0.0.1:9/token")))
+    told = check_credentials()
+    assert told is not None
+    assert "cannot be reached" in told
