@@ -24,6 +24,8 @@ from penstock.model.slices import Slice
 
 BEAT_SECONDS = 3.0
 """Between heartbeats: several of them fit into the time after which a worker counts as dead."""
+LEAST_PAUSE_SECONDS = 0.02
+"""Between two looks, whatever is configured: a cloud is not asked without a pause."""
 REPORTS_AT_ONCE = 200
 """Reports in one signal: few signals, each far below what a message may weigh."""
 
@@ -180,7 +182,8 @@ class Auditing:
     @activity.defn(name=names.AUDIT)
     async def audit(self, request: AuditRequest) -> bool:
         """Audit until the place gave one complete listing, or nobody waits for it any more; whether it did."""
-        place, pause, first = request.place, request.place.rules.look_seconds, True
+        place, first = request.place, True
+        pause = max(LEAST_PAUSE_SECONDS, place.rules.look_seconds)
         async with beating():
             while True:
                 report = await self._report(request)
@@ -192,7 +195,7 @@ class Auditing:
                     return True
                 first = False
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, place.rules.rest_seconds)
+                pause = min(2 * pause, max(pause, place.rules.rest_seconds))
 
     async def _report(self, request: AuditRequest) -> LocationReport | None:
         """What the place shows now; None once the recovery that asked is over."""

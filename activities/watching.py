@@ -13,9 +13,9 @@ from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
 from activities.accounts import Accounts, Books, each, told
-from activities.auditing import BEAT_SECONDS, Audit
+from activities.auditing import BEAT_SECONDS, LEAST_PAUSE_SECONDS, Audit
 from activities.nudges import Nudges
-from activities.providers.port import Listing, Observation, Phase, Provider, ProviderError
+from activities.providers.port import Listing, Observation, Phase, Provider, ProviderError, RateLimited
 from activities.providers.registry import Providers
 from penstock.contract import names
 from penstock.contract.lives import Place
@@ -90,6 +90,7 @@ class _Watch:
         """Look, tell, audit, wait; until the round is over or the worker stops."""
         ends, failures = time.monotonic() + seconds, 0
         while time.monotonic() < ends and not activity.is_worker_shutdown():
+            least = LEAST_PAUSE_SECONDS
             try:
                 provider = await providers.of(self._place.provider, self._place.settings)
                 outcome = await self._once(provider)
@@ -101,7 +102,9 @@ class _Watch:
                 activity.logger.warning("%s could not be looked at: %s", self._place.key, error)
                 if failures >= FAILURES_IN_A_ROW:
                     raise ApplicationError(f"{self._place.key} cannot be listed: {error}", type=type(error).__name__) from error
-            await self._wait(min(self._pause(), max(0.0, ends - time.monotonic())))
+                if isinstance(error, RateLimited):
+                    least = max(least, error.retry_after)
+            await self._wait(min(max(least, self._pause()), max(0.0, ends - time.monotonic())))
         return self._watched()
 
     async def _once(self, provider: Provider) -> Watched | None:

@@ -76,6 +76,7 @@ class InventoryWorkflow:
                 )
             except ActivityError as error:
                 workflow.logger.warning("the audit of %s failed and is repeated: %s", self._place.key, error.cause)
+                await workflow.sleep(policies.AUDIT_AGAIN, summary="before the audit is repeated")
                 continue
             del self._asked[0]
 

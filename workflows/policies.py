@@ -27,6 +27,8 @@ WATCH: dict[str, Any] = {
 }
 AUDIT: dict[str, Any] = WATCH | {"start_to_close_timeout": timedelta(hours=1)}
 """A recovery waits for it for as long as the location gives no complete list."""
+AUDIT_AGAIN = timedelta(seconds=15)
+"""Before an audit that failed for good is begun anew."""
 ROLL: dict[str, Any] = {
     "start_to_close_timeout": timedelta(minutes=10),
     "heartbeat_timeout": timedelta(seconds=15),
