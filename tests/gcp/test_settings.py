@@ -1,6 +1,7 @@
 """What a group's provider may say, and what it is told when it says something else."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +130,11 @@ def test_a_machine_type_is_chosen_or_follows_from_its_gpus() -> None:
 
 def test_every_gpu_that_google_names_has_a_machine() -> None:
     assert {gpus.variant for gpus in GPU_MACHINES.values()} == {"l4", "a100-40gb", "a100-80gb", "h100", "h200", "b200"}
+
+
+def test_every_setting_is_in_the_docs_and_nothing_else_is() -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "gcp.md").read_text()
+    section = docs.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    told = {key for row in re.findall(r"^\| (`.+?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)}
+    fields = {**TpuSettings.model_fields, **ComputeSettings.model_fields}
+    assert told == {field.alias or name for name, field in fields.items()}

@@ -207,7 +207,10 @@ class ComputeProvider:
             return frozenset()
         wanted = 'operationType = "delete" AND status != "DONE"'
         request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=location, filter=wanted)
-        return frozenset(operation.target_link for operation in await self._operations(request))
+        try:
+            return frozenset(operation.target_link for operation in await self._operations(request))
+        except api.Forbidden:
+            return frozenset()
 
     async def _operations(self, request: compute_v1.ListZoneOperationsRequest) -> Sequence[compute_v1.Operation]:
         return await self._call(lambda clients: tuple(clients.operations.list(request, timeout=CALL_SECONDS, retry=None)))
