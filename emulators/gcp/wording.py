@@ -1,4 +1,4 @@
-"""Google's own words for what goes wrong: callers tell cases apart by them, so they are kept as they are."""
+"""What goes wrong, in Google's words where callers tell cases apart by them, and in its manner elsewhere."""
 
 from google.protobuf.duration_pb2 import Duration
 
