@@ -1,0 +1,36 @@
+"""Golden histories: how they are written down, small and without a trace of the machine they were recorded on, and read again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import WorkflowHandle, WorkflowHistory
+
+HISTORIES = Path(__file__).with_name("histories")
+_SCRUBBED = {"identity": "worker", "stackTrace": "", "binaryChecksum": "", "requestId": "", "workerInstanceKey": ""}
+"""What tells of a process or a directory, and plays no part in replay."""
+
+
+async def save(name: str, handle: "WorkflowHandle[Any, Any]") -> None:
+    """Write the history of a run as a golden one."""
+    history = await handle.fetch_history()
+    document = {"workflow_id": handle.id, **_scrubbed(history.to_json_dict())}
+    HISTORIES.mkdir(exist_ok=True)
+    (HISTORIES / f"{name}.json").write_text(json.dumps(document, separators=(",", ":"), ensure_ascii=False) + "\n")
+
+
+def names() -> list[str]:
+    """Every golden history."""
+    return sorted(path.stem for path in HISTORIES.glob("*.json"))
+
+
+def load(name: str) -> WorkflowHistory:
+    """A golden history, ready for replay."""
+    document = json.loads((HISTORIES / f"{name}.json").read_text())
+    return WorkflowHistory.from_json(document.pop("workflow_id"), document)
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _SCRUBBED.get(key, _scrubbed(item)) for key, item in value.items()}
+    return [_scrubbed(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,195 @@
+"""The paths through the workflows that matter, each as a story that ends with golden histories."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+
+from penstock.contract import names
+from penstock.contract.answers import ClusterStatus
+from penstock.contract.requests import VerifyRequest
+from penstock.model.slices import Slice, SliceState
+from tests.replay.golden import save
+from tests.service.stage import Stage, group
+
+
+class Story(NamedTuple):
+    """What happens, on which groups; `short_runs` on a server that soon suggests to continue as new."""
+
+    tell: Callable[[Stage], Awaitable[None]]
+    groups: tuple[dict[str, Any], ...] = (group(),)
+    short_runs: bool = False
+
+
+def tasks(count: int) -> list[dict[str, Any]]:
+    """Tasks that fill one small host each."""
+    return [{"id": f"task-{i}", "resources": {"cpu": 4}} for i in range(count)]
+
+
+async def _demand_and_drain(stage: Stage) -> None:
+    autoscaler = stage.autoscaler
+    await autoscaler.submit_demand(tasks(2))
+    first, _ = await _ready(stage, 2)
+    await autoscaler.pause("a story")
+    await autoscaler.resume()
+    await autoscaler.apply_config(stage.config.model_copy(update={"max_slices": 7}))
+    await autoscaler.report([], usage={first.id: "idle"})
+    await autoscaler.drain(first.id)
+    await autoscaler.confirm_drain(first.id)
+    await stage.eventually(stage.cloud.existing, lambda existing: len(existing) == 1)
+    await stage.eventually(autoscaler.status, lambda status: status.slices == 1)
+    await save("autoscaler-demand-and-drain", stage.workflow)
+    await save("slice-drained", stage.slice_workflow(first.group, first.id))
+    place = f"{names.autoscaler_id(stage.cluster)}/~inventory/sim/{stage.cloud.zone()}"
+    await save("inventory-watching", stage.client.get_workflow_handle(place))
+
+
+async def _deleted(stage: Stage) -> None:
+    await stage.autoscaler.submit_demand(tasks(1))
+    await _ready(stage, 1)
+    verified = await stage.client.start_workflow(
+        names.VERIFY, VerifyRequest(cluster=stage.cluster), id=f"penstock/{stage.cluster}/~verify", task_queue=names.TASK_QUEUE
+    )
+    await verified.result()
+    await save("verify", verified)
+    examined = await stage.client.start_workflow(
+        names.DOCTOR, id=f"penstock/{stage.cluster}/~doctor", task_queue=names.TASK_QUEUE
+    )
+    await examined.result()
+    await save("doctor", examined)
+    await stage.autoscaler.delete(force=True)
+    await stage.autoscaler.deleted()
+    await save("autoscaler-deleted", stage.workflow)
+
+
+async def _stockout(stage: Stage) -> None:
+    await stage.cloud.behave("a", stockout=True)
+    await stage.autoscaler.submit_demand(tasks(1))
+    status = await stage.eventually(stage.autoscaler.status, lambda status: status.troubles and _count(status) == 1)
+    failed = status.troubles[0]
+    await stage.slice_workflow(failed.group, failed.slice_id).result()
+    await save("slice-stockout", stage.slice_workflow(failed.group, failed.slice_id))
+    await save("autoscaler-overflow", stage.workflow)
+
+
+async def _rate_limited(stage: Stage) -> None:
+    await stage.cloud.behave("a", creates_per_second=1)
+    await stage.autoscaler.submit_demand(tasks(2))
+    await _ready(stage, 2)
+    held = (await stage.autoscaler.status()).troubles[0]
+    await save("slice-rate-limited", stage.slice_workflow(held.group, held.slice_id))
+
+
+async def _preempted(stage: Stage) -> None:
+    await stage.autoscaler.submit_demand(tasks(1))
+    (piece,) = await _ready(stage, 1)
+    (made,) = await stage.cloud.ever_made()
+    await stage.cloud.preempt(made["name"])
+    await stage.slice_workflow(piece.group, piece.id).result()
+    await save("slice-preempted", stage.slice_workflow(piece.group, piece.id))
+
+
+async def _queued(stage: Stage) -> None:
+    await stage.cloud.behave("a", hold_queue=True)
+    await stage.autoscaler.submit_demand(tasks(1))
+    await stage.eventually(stage.autoscaler.status, lambda status: status.groups[0].queued == 1)
+    (made,) = await stage.cloud.ever_made()
+    await stage.cloud.admit(made["name"])
+    (piece,) = await _ready(stage, 1)
+    await save("slice-queued", stage.slice_workflow(piece.group, piece.id))
+
+
+async def _overdue(stage: Stage) -> None:
+    await stage.cloud.behave("a", boot_latency="1h")
+    await stage.autoscaler.submit_demand(tasks(1))
+    status = await stage.eventually(stage.autoscaler.status, lambda status: status.troubles)
+    late = status.troubles[0]
+    await stage.autoscaler.pause("no more of them")
+    await stage.slice_workflow(late.group, late.slice_id).result()
+    await save("slice-overdue", stage.slice_workflow(late.group, late.slice_id))
+
+
+async def _cancelled(stage: Stage) -> None:
+    await stage.autoscaler.submit_demand(tasks(1))
+    (piece,) = await _ready(stage, 1)
+    await stage.autoscaler.pause("no other one")
+    handle = stage.slice_workflow(piece.group, piece.id)
+    await handle.cancel()
+    await handle.result()
+    await save("slice-cancelled", handle)
+
+
+async def _continued(stage: Stage) -> None:
+    first = await stage.workflow.describe()
+    await stage.autoscaler.submit_demand(tasks(3))
+    await _ready(stage, 3)
+    for count in (2, 3, 4):
+        await stage.autoscaler.submit_demand(tasks(count))
+    await _ready(stage, 4)
+
+    async def newest() -> str:
+        return (await stage.workflow.describe()).run_id
+
+    await stage.eventually(newest, lambda run_id: run_id != first.run_id)
+    await save("autoscaler-first-run", stage.client.get_workflow_handle(stage.workflow.id, run_id=first.run_id))
+    await save("autoscaler-later-run", stage.workflow)
+
+
+async def _terminated(stage: Stage) -> None:
+    await stage.autoscaler.submit_demand(tasks(2))
+    await _ready(stage, 2)
+    await stage.workflow.terminate("by hand")
+    await stage.autoscaler.start(stage.config)
+    await stage.autoscaler.submit_demand(tasks(3))
+    await _ready(stage, 3)
+    await save("autoscaler-recovered", stage.workflow)
+
+
+async def _reset(stage: Stage) -> None:
+    await stage.autoscaler.submit_demand(tasks(2))
+    await _ready(stage, 2)
+    events = (await stage.workflow.fetch_history()).events
+    done = [event.event_id for event in events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
+    request = ResetWorkflowExecutionRequest(
+        namespace=stage.client.namespace,
+        workflow_execution=WorkflowExecution(workflow_id=stage.workflow.id),
+        workflow_task_finish_event_id=done[1],
+        request_id=stage.cluster,
+        reason="a story",
+    )
+    await stage.client.workflow_service.reset_workflow_execution(request)
+    await stage.autoscaler.submit_demand(tasks(3))
+    await _ready(stage, 3)
+    await save("autoscaler-reset", stage.workflow)
+
+
+async def _ready(stage: Stage, count: int) -> tuple[Slice, ...]:
+    """The slices, once so many are READY and nothing is on its way."""
+
+    async def look() -> tuple[Slice, ...]:
+        return (await stage.autoscaler.slices()).slices
+
+    return await stage.eventually(
+        look, lambda slices: len(slices) == count and all(piece.state is SliceState.READY for piece in slices)
+    )
+
+
+def _count(status: ClusterStatus) -> int:
+    return sum(each.slices.get(SliceState.READY, 0) for each in status.groups)
+
+
+STORIES = {
+    "demand and drain": Story(_demand_and_drain),
+    "deleted": Story(_deleted),
+    "stockout": Story(_stockout, (group("first", zone="a", priority=1), group("second", zone="b", priority=2))),
+    "rate limited": Story(_rate_limited),
+    "preempted": Story(_preempted, (group(preemptible=True),)),
+    "queued": Story(_queued, (group(queued=True),)),
+    "overdue": Story(_overdue, (group(timeouts={"boot": "300ms"}),)),
+    "cancelled": Story(_cancelled),
+    "continued": Story(_continued, short_runs=True),
+    "terminated": Story(_terminated),
+    "reset": Story(_reset),
+}
