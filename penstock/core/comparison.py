@@ -15,7 +15,6 @@ NOWHERE = "nowhere"
 STATE = "state"
 DOUBLED = "doubled"
 LOST = "lost"
-NO_AUTOSCALER = "no_autoscaler"
 
 _NEEDS_RESOURCE = (SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY, SliceState.DRAINING)
 """States in which the cloud must have the slice; before them it is asked for, after them given back."""
