@@ -10,7 +10,19 @@ from google.cloud import compute_v1
 from activities.providers.gcp.compute import ComputeProvider
 from activities.providers.gcp.compute_wire import Machine, bulk_of, instance_of
 from activities.providers.gcp.settings import ComputeSettings, Reach, read
-from activities.providers.port import Created, Deleting, FailureKind, Gone, Invalid, Order, Phase, Queued, Stockout, Transient
+from activities.providers.port import (
+    Conflict,
+    Created,
+    Deleting,
+    FailureKind,
+    Gone,
+    Invalid,
+    Order,
+    Phase,
+    Queued,
+    Stockout,
+    Transient,
+)
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
 from tests.gcp.clouds import ComputeCloud, Endpoints, compute_cloud
@@ -71,6 +83,18 @@ def test_a_slice_of_one_machine_is_inserted_alone(endpoints: Endpoints) -> None:
         await running(cloud, order)
         assert [item["name"] for item in await cloud.ever()] == [order.name]
         assert (await calls(cloud, "instances.bulkInsert"), await calls(cloud, "instances.insert")) == (0, 1)
+
+    on_a_cloud(endpoints, story)
+
+
+def test_a_stranger_under_the_name_of_any_machine_is_a_conflict(endpoints: Endpoints) -> None:
+    async def story(cloud: ComputeCloud) -> None:
+        order = order_of(cloud)
+        await cloud.add_stranger(f"{order.name}-1")
+        with pytest.raises(Conflict, match=f"{order.name}-1 is taken"):
+            await cloud.provider.create(order)
+        assert await cloud.has_stranger(f"{order.name}-1")
+        assert await cloud.times_made(order.ref) == 0
 
     on_a_cloud(endpoints, story)
 

@@ -1,5 +1,6 @@
 """Credentials that are missing or wrong are one sentence with its fix."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from activities.providers.gcp.credentials import check_credentials
+from activities.providers.port import PermissionDenied, Scope
+from activities.providers.registry import Providers
 
 
 @pytest.fixture
@@ -99,3 +102,17 @@ def test_a_token_server_that_cannot_be_reached_is_no_fault_of_the_key(nobody: Pa
     told = check_credentials()
     assert told is not None
     assert "cannot be reached" in told
+
+
+@pytest.mark.parametrize("kind", ["gcp-tpu", "gce"])
+def test_a_call_without_credentials_is_denied_with_what_to_do(nobody: Path, kind: str) -> None:
+    async def told() -> str:
+        providers = Providers()
+        provider = await providers.of(kind, {"project": "my-project"})
+        with pytest.raises(PermissionDenied) as raised:
+            await provider.list("us-central1-a", cluster="prod")
+        await providers.close()
+        assert (raised.value.scope, raised.value.subject) == (Scope.PROJECT, "my-project")
+        return str(raised.value)
+
+    assert "gcloud auth application-default login" in asyncio.run(told())

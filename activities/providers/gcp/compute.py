@@ -4,21 +4,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import aiohttp
 from google.api_core import exceptions as api
-from google.api_core.client_options import ClientOptions
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import compute_v1
 
 from activities.providers.gcp import compute_wire, health
-from activities.providers.gcp.calls import CALL_SECONDS, keep_requests_out_of_logs, looks
+from activities.providers.gcp.calls import CALL_SECONDS, looks
 from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.compute_clients import Clients, open_clients
 from activities.providers.gcp.compute_wire import Machine, Slice, slices_of
 from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of, fault_of_errors, translated
-from activities.providers.gcp.naming import HOSTS_LABEL, RESOURCE_LABEL, label_value, request_id
+from activities.providers.gcp.naming import HOSTS_LABEL, RESOURCE_LABEL, label_value, machine_names, request_id
 from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, read
 from activities.providers.gcp.startup import told, unspoken
 from activities.providers.port import (
@@ -49,13 +48,6 @@ _PASSING = (Meaning.TRANSIENT, Meaning.BUSY, Meaning.RATE)
 _EMPTY_PAGE = "NO_RESULTS_ON_PAGE"
 
 
-class _Clients(NamedTuple):
-    """What is called. Operations have a client of their own: the one inside a future ignores the endpoint."""
-
-    instances: compute_v1.InstancesClient
-    operations: compute_v1.ZoneOperationsClient
-
-
 class ComputeProvider:
     """Keeps the promises of `Provider` for one project; the session belongs to the caller, clients and threads to this."""
 
@@ -63,7 +55,7 @@ class ComputeProvider:
         self._connection = connection
         self._session = session
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="compute")
-        self._opened: _Clients | None = None
+        self._opened: Clients | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def close(self) -> None:
@@ -121,7 +113,7 @@ class ComputeProvider:
                     raise outcome
         return Deleting(ref=ref)
 
-    async def _ordered(self, insert: Callable[[int, _Clients], compute_v1.Operation]) -> compute_v1.Operation | None:
+    async def _ordered(self, insert: Callable[[int, Clients], compute_v1.Operation]) -> compute_v1.Operation | None:
         """The operation that makes the machines, or None if their names are taken.
 
         An operation that had failed before this call for a passing reason would be given again for its request id.
@@ -140,7 +132,7 @@ class ComputeProvider:
         return begun
 
     def _insert(
-        self, order: Order, settings: ComputeSettings, metadata: dict[str, str], attempt: int, clients: _Clients
+        self, order: Order, settings: ComputeSettings, metadata: dict[str, str], attempt: int, clients: Clients
     ) -> compute_v1.Operation:
         where = {"project": self._connection.project, "zone": order.location}
         repeatable = request_id(order, project=self._connection.project, attempt=attempt)
@@ -155,9 +147,19 @@ class ComputeProvider:
         return clients.instances.bulk_insert_unary(several, timeout=CALL_SECONDS)
 
     async def _adopt(self, order: Order) -> Adopted | Queued:
-        if (found := await self._slice(order.ref)) is None:
-            raise Conflict(f"{order.name} is taken in {order.location} by something without the labels of slice {order.slice}")
-        return _adopted(order, found)
+        if (found := await self._slice(order.ref)) is not None:
+            return _adopted(order, found)
+        for name in machine_names(order.ref, order.hosts):
+            if (holder := await self._machine(name, order.location)) is not None and holder.owner != order.labels:
+                raise Conflict(f"{name} is taken in {order.location} by something without the labels of slice {order.slice}")
+        raise Transient(f"{order.name} existed and is not to be seen; create it again")
+
+    async def _machine(self, name: str, location: str) -> Machine | None:
+        request = compute_v1.GetInstanceRequest(project=self._connection.project, zone=location, instance=name)
+        try:
+            return Machine(await self._call(lambda clients: clients.instances.get(request, timeout=CALL_SECONDS, retry=None)))
+        except api.NotFound:
+            return None
 
     async def _early_fault(self, begun: compute_v1.Operation, order: Order, settings: ComputeSettings) -> Fault | None:
         """What the operation failed of, if it did so soon."""
@@ -254,30 +256,18 @@ class ComputeProvider:
             return Host(address=address, asked=True)
         return Host(address=address, asked=True, answered=health.said(reply.query_value.items))
 
-    async def _call(self, call: Callable[[_Clients], T]) -> T:
+    async def _call(self, call: Callable[[Clients], T]) -> T:
         """The clients block, also when they are opened, so they are called in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(self._clients))
 
     @property
-    def _clients(self) -> _Clients:
+    def _clients(self) -> Clients:
         if self._opened is None:
-            self._opened = _open(self._connection.endpoint)
+            self._opened = open_clients(self._connection.endpoint)
         return self._opened
 
     def _place(self, location: str) -> Place:
         return Place(self._connection.project, location)
-
-
-def _open(endpoint: str | None) -> _Clients:
-    """Clients of Google with the worker's own credentials, or of an emulator without any."""
-    keep_requests_out_of_logs()
-    if endpoint is None:
-        return _Clients(compute_v1.InstancesClient(), compute_v1.ZoneOperationsClient())
-    nobody, options = AnonymousCredentials(), ClientOptions(api_endpoint=endpoint)  # type: ignore[no-untyped-call]
-    return _Clients(
-        compute_v1.InstancesClient(credentials=nobody, client_options=options),
-        compute_v1.ZoneOperationsClient(credentials=nobody, client_options=options),
-    )
 
 
 def _said(page: Any) -> str:

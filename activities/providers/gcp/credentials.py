@@ -2,6 +2,7 @@
 
 import google.auth
 from google.auth import exceptions
+from google.auth.credentials import Credentials
 from google.auth.transport.requests import Request
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -13,13 +14,19 @@ _REFRESH_SECONDS = 20.0
 """One round trip to Google's token server, with room for a slow network."""
 
 
+def find_credentials() -> Credentials:
+    """The credentials of this process; `google.auth` raises if it has none."""
+    found, _ = google.auth.default(scopes=SCOPES)
+    return found
+
+
 def check_credentials() -> str | None:
     """One sentence with the fix if this process cannot speak for anybody to Google; None if it can.
 
     It waits for the network, so it is called from a thread, once, when a worker starts.
     """
     try:
-        credentials, _ = google.auth.default(scopes=SCOPES)
+        credentials = find_credentials()
     except exceptions.DefaultCredentialsError as error:
         return f"No usable Google credentials: {_first_line(error)}. {HOW_TO_LOG_IN}."
     try:

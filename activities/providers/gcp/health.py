@@ -16,6 +16,8 @@ PATH = "/health"
 """What hosts answer under, with `{"slice": "…"}`."""
 GUEST_NAMESPACE, GUEST_KEY = "penstock", "slice"
 """The guest attribute that hosts without a route to them write their slice id to."""
+AT_ONCE = 128
+"""Hosts of one slice asked at once: the largest slices have more hosts than a process may have connections."""
 LONGEST_REPLY = 4096
 """Bytes of a reply that are read: something else may listen there."""
 
@@ -25,14 +27,16 @@ class _Health(BaseModel):
 
 
 async def ask(hosts: Sequence[str | None], connection: Connection, session: aiohttp.ClientSession) -> tuple[Host, ...]:
-    """All hosts at once, by address; those without one are not asked."""
-    return tuple(await asyncio.gather(*(_host(address, connection, session) for address in hosts)))
+    """All hosts, many at once, by address; those without one are not asked."""
+    room = asyncio.Semaphore(AT_ONCE)
 
+    async def host(address: str | None) -> Host:
+        if address is None:
+            return Host()
+        async with room:
+            return Host(address=address, asked=True, answered=await _answer(address, connection, session))
 
-async def _host(address: str | None, connection: Connection, session: aiohttp.ClientSession) -> Host:
-    if address is None:
-        return Host()
-    return Host(address=address, asked=True, answered=await _answer(address, connection, session))
+    return tuple(await asyncio.gather(*map(host, hosts)))
 
 
 async def _answer(address: str, connection: Connection, session: aiohttp.ClientSession) -> str | None:

@@ -14,6 +14,7 @@ from google.longrunning import operations_pb2  # type: ignore[import-untyped]
 from activities.providers.gcp import health, tpu_wire
 from activities.providers.gcp.calls import CALL_SECONDS, keep_requests_out_of_logs, looks
 from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.credentials import find_credentials
 from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of_status, translated
 from activities.providers.gcp.naming import request_id
 from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
@@ -47,6 +48,7 @@ class TpuProvider:
         self._connection = connection
         self._session = session
         self._opened: tpu_v2.TpuAsyncClient | None = None
+        self._opening = asyncio.Lock()
 
     async def close(self) -> None:
         """Give the connection back."""
@@ -106,9 +108,9 @@ class TpuProvider:
                 if queued is not None and is_ours(queued, ref):
                     if not queued.deleting:
                         request = tpu_v2.DeleteQueuedResourceRequest(name=self._queued_name(ref), force=True)
-                        await self._client.delete_queued_resource(request, timeout=CALL_SECONDS)
+                        await (await self._client()).delete_queued_resource(request, timeout=CALL_SECONDS)
                 elif node is not None and not node.deleting:
-                    await self._client.delete_node(name=self._node_name(ref), timeout=CALL_SECONDS)
+                    await (await self._client()).delete_node(name=self._node_name(ref), timeout=CALL_SECONDS)
             except api.NotFound:
                 return Deleting(ref=ref)
         return Deleting(ref=ref)
@@ -116,7 +118,7 @@ class TpuProvider:
     async def _make(self, order: Order, settings: TpuSettings, node: tpu_v2.Node) -> Created | Adopted:
         """Nothing but its name makes this call repeatable: it takes no request id."""
         try:
-            begun = await self._client.create_node(
+            begun = await (await self._client()).create_node(
                 parent=self._parent(order.location), node_id=order.name, node=node, timeout=CALL_SECONDS
             )
         except api.AlreadyExists:
@@ -143,7 +145,7 @@ class TpuProvider:
             request_id=request_id(order, project=self._connection.project),
         )
         try:
-            begun = await self._client.create_queued_resource(request, timeout=CALL_SECONDS)
+            begun = await (await self._client()).create_queued_resource(request, timeout=CALL_SECONDS)
             await self._raise_early_failure(begun.operation.name, order, settings)
         except api.AlreadyExists:
             pass
@@ -161,7 +163,7 @@ class TpuProvider:
         """Wait for the operation to end, but not for long; raise what it failed of. A slice preempted so soon was created."""
         async for _ in looks(settings.create_wait_seconds):
             try:
-                seen = await self._client.get_operation({"name": operation}, timeout=CALL_SECONDS)
+                seen = await (await self._client()).get_operation({"name": operation}, timeout=CALL_SECONDS)
             except CAUGHT:
                 continue
             if seen.done:
@@ -190,7 +192,7 @@ class TpuProvider:
         request = {"name": self._parent(ref.location), "page_token": ""}
         for _ in range(_OPERATION_PAGES):
             try:
-                page = await self._client.list_operations(request, timeout=CALL_SECONDS)
+                page = await (await self._client()).list_operations(request, timeout=CALL_SECONDS)
             except CAUGHT:
                 return None
             for operation in page.operations:
@@ -215,7 +217,7 @@ class TpuProvider:
         path = f"{health.GUEST_NAMESPACE}/{health.GUEST_KEY}"
         request = tpu_v2.GetGuestAttributesRequest(name=self._node_name(ref), query_path=path)
         try:
-            reply = await self._client.get_guest_attributes(request, timeout=CALL_SECONDS)
+            reply = await (await self._client()).get_guest_attributes(request, timeout=CALL_SECONDS)
         except api.NotFound:
             return tuple(Host(address=address, asked=address is not None) for address in addresses)
         said = [health.said(attributes.query_value.items) for attributes in reply.guest_attributes]
@@ -239,39 +241,36 @@ class TpuProvider:
 
     async def _node(self, ref: Ref) -> SeenNode | None:
         try:
-            return SeenNode(tpu_v2.Node.pb(await self._client.get_node(name=self._node_name(ref), timeout=CALL_SECONDS)))
+            return SeenNode(
+                tpu_v2.Node.pb(await (await self._client()).get_node(name=self._node_name(ref), timeout=CALL_SECONDS))
+            )
         except api.NotFound:
             return None
 
     async def _queued(self, ref: Ref) -> SeenQueued | None:
         try:
-            found = await self._client.get_queued_resource(name=self._queued_name(ref), timeout=CALL_SECONDS)
+            found = await (await self._client()).get_queued_resource(name=self._queued_name(ref), timeout=CALL_SECONDS)
         except api.NotFound:
             return None
         return SeenQueued(tpu_v2.QueuedResource.pb(found))
 
     async def _node_pages(self, location: str) -> AsyncIterator[Any]:
-        pager = await self._client.list_nodes(parent=self._parent(location), timeout=CALL_SECONDS)
+        pager = await (await self._client()).list_nodes(parent=self._parent(location), timeout=CALL_SECONDS)
         async for page in pager.pages:
             yield tpu_v2.ListNodesResponse.pb(page)
 
     async def _queued_pages(self, location: str) -> AsyncIterator[Any]:
-        pager = await self._client.list_queued_resources(parent=self._parent(location), timeout=CALL_SECONDS)
+        pager = await (await self._client()).list_queued_resources(parent=self._parent(location), timeout=CALL_SECONDS)
         async for page in pager.pages:
             yield tpu_v2.ListQueuedResourcesResponse.pb(page)
 
-    @property
-    def _client(self) -> tpu_v2.TpuAsyncClient:
+    async def _client(self) -> tpu_v2.TpuAsyncClient:
         """Opened at the first call, because it belongs to the loop that it is opened in."""
-        if self._opened is None:
-            keep_requests_out_of_logs()
-            endpoint = self._connection.tpu_endpoint
-            if endpoint is None:
-                self._opened = tpu_v2.TpuAsyncClient()
-            else:
-                transport = TpuGrpcAsyncIOTransport(channel=grpc.aio.insecure_channel(endpoint))
-                self._opened = tpu_v2.TpuAsyncClient(transport=transport)
-        return self._opened
+        async with self._opening:
+            if self._opened is None:
+                keep_requests_out_of_logs()
+                self._opened = await _open(self._connection.tpu_endpoint)
+            return self._opened
 
     def _place(self, location: str) -> Place:
         return Place(self._connection.project, location)
@@ -284,6 +283,16 @@ class TpuProvider:
 
     def _queued_name(self, ref: Ref) -> str:
         return f"{self._parent(ref.location)}/queuedResources/{ref.name}"
+
+
+async def _open(endpoint: str | None) -> tpu_v2.TpuAsyncClient:
+    """A client of Google with the worker's own credentials, or of an emulator without any.
+
+    Credentials are looked for in a thread: on a machine that has none, that is a wait of seconds.
+    """
+    if endpoint is None:
+        return tpu_v2.TpuAsyncClient(credentials=await asyncio.to_thread(find_credentials))
+    return tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=grpc.aio.insecure_channel(endpoint)))
 
 
 def _operation_fault(operation: operations_pb2.Operation) -> Fault | None:

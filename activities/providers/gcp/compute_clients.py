@@ -1,0 +1,28 @@
+"""The clients of the Compute API that are used; they block, so they are opened and called in threads."""
+
+from typing import NamedTuple
+
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import compute_v1
+
+from activities.providers.gcp.calls import keep_requests_out_of_logs
+
+
+class Clients(NamedTuple):
+    """What is called. Operations have a client of their own: the one inside a future ignores the endpoint."""
+
+    instances: compute_v1.InstancesClient
+    operations: compute_v1.ZoneOperationsClient
+
+
+def open_clients(endpoint: str | None) -> Clients:
+    """Clients of Google with the worker's own credentials, or of an emulator without any."""
+    keep_requests_out_of_logs()
+    if endpoint is None:
+        return Clients(compute_v1.InstancesClient(), compute_v1.ZoneOperationsClient())
+    nobody, options = AnonymousCredentials(), ClientOptions(api_endpoint=endpoint)  # type: ignore[no-untyped-call]
+    return Clients(
+        compute_v1.InstancesClient(credentials=nobody, client_options=options),
+        compute_v1.ZoneOperationsClient(credentials=nobody, client_options=options),
+    )
