@@ -16,7 +16,7 @@ from emulators.local.server import application
 from emulators.local.store import Store
 from emulators.sim.store import DatabaseInUse
 
-DEFAULT_PORT = 7236
+DEFAULT_PORT = 7238
 """Beside Temporal and the simulated cloud."""
 DEFAULT_GRACE_SECONDS = 10.0
 """As long as container runtimes give what they stop."""
