@@ -97,13 +97,8 @@ class Audit:
         self, resources: Sequence[Resource], state: AutoscalerState, *, running: Iterable[str], complete: bool
     ) -> Findings:
         present = {resource.slice_id for resource in resources}
-        ours = [piece for piece in state.slices if piece.id in present or self._may_be_here(state, piece)]
+        ours = [piece for piece in state.slices if piece.id in present or may_be_at(self._place, state, piece)]
         return findings(resources, ledger=ours, running={*running}, starting=state.starting, complete=complete)
-
-    def _may_be_here(self, state: AutoscalerState, piece: Slice) -> bool:
-        """Where slices of a group are that is not configured any more, only their workflows know."""
-        group = state.config.group(piece.group) if state.config else None
-        return group is None or f"{group.provider.account}/{group.location}" == self._place.key
 
     async def _confirmed(
         self, resources: Sequence[Resource], suspects: Findings, accounts: Accounts, *, complete: bool
@@ -162,6 +157,12 @@ class Audit:
             created_at=resource.created_at,
             hosts=resource.hosts,
         )
+
+
+def may_be_at(place: Place, state: AutoscalerState, piece: Slice) -> bool:
+    """Where slices of a group are that is not configured any more, only their workflows know."""
+    group = state.config.group(piece.group) if state.config else None
+    return group is None or f"{group.provider.account}/{group.location}" == place.key
 
 
 async def send_reports(client: Client, cluster: str, reports: Sequence[SliceReport]) -> None:

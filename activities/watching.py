@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -12,17 +12,19 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
-from activities.accounts import Accounts, Books, each, told
-from activities.auditing import BEAT_SECONDS, LEAST_PAUSE_SECONDS, Audit
+from activities.accounts import Accounts, Books, each, life_of, told
+from activities.auditing import BEAT_SECONDS, LEAST_PAUSE_SECONDS, Audit, may_be_at
 from activities.nudges import Nudges
 from activities.providers.port import Listing, Observation, Phase, Provider, ProviderError, RateLimited
 from activities.providers.registry import Providers
+from activities.provisioning import place_key
 from penstock.contract import names
 from penstock.contract.lives import Place
 from penstock.contract.requests import Watched, WatchRequest
 from penstock.core import lookout
 from penstock.core.lookout import Glimpse, KnownTable, Telling
 from penstock.core.specs import places_of
+from penstock.core.state import AutoscalerState
 
 FAILURES_IN_A_ROW = 5
 """Failed looks after which the watch itself fails, so that Temporal shows why and tries again more and more slowly."""
@@ -65,6 +67,8 @@ class _Watch:
         self._known = known
         self._packed = lookout.pack_known(known)
         self._asked: dict[str, float] = {}
+        self._elsewhere: set[str] = set()
+        """Slices that are not at this place, for certain."""
         self._looked_at = time.monotonic()
         self._audited_at = -math.inf
         self._lively = LIVELY_LOOKS
@@ -159,7 +163,21 @@ class _Watch:
         if accounts.state is not None:
             unowned = [one.slice_id for one in report.unowned] if report else []
             self._forget((*unowned, *lookout.not_taken(self._known, accounts.state.slices)))
+            await self._recall(accounts.state, accounts.running, listing)
         return self._judged(accounts, listing)
+
+    async def _recall(self, state: AutoscalerState, running: Collection[str], listing: Listing) -> None:
+        """Learn from the ledger, and from slices themselves, what a worker that was killed had seen here."""
+        seen = {item.labels.slice for item in listing.items}
+        absent = [
+            piece
+            for piece in lookout.unheard_of(self._known, state.slices)
+            if piece.id in running and piece.id not in seen | self._elsewhere and may_be_at(self._place, state, piece)
+        ]
+        lives = await each(absent, lambda piece: life_of(self._client, self._place.cluster, piece.group, piece.id))
+        here = {life.spec.slice_id for life in lives if life is not None and place_key(life.spec) == self._place.key}
+        self._elsewhere |= {piece.id for piece in absent} - here
+        self._remember(lookout.recalled(self._known, [one for one in state.slices if one.id in here or one.id in self._known]))
 
     def _judged(self, accounts: Accounts, listing: Listing) -> Watched | None:
         """Whether the place is configured otherwise now, or no longer, with nothing left in it."""

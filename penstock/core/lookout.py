@@ -30,6 +30,13 @@ _LEAST_ALIVE_FIRST = (
 _LEAVING = (Phase.DELETING, Phase.PREEMPTED, Phase.FAILED)
 """Phases after which absence is no surprise."""
 _PHASES = tuple(Phase)
+_WHAT_STATES_TELL = {
+    SliceState.BOOTING: (Phase.BOOTING, False, False),
+    SliceState.INITIALIZING: (Phase.RUNNING, True, False),
+    SliceState.READY: (Phase.RUNNING, True, True),
+    SliceState.DRAINING: (Phase.RUNNING, True, True),
+}
+"""Phase, addresses and health that a slice in a state must have been told. One that is only asked for has been told nothing."""
 
 
 class Known(NamedTuple):
@@ -138,6 +145,26 @@ def pause_after(known: Mapping[str, Known], rules: InventoryRules) -> float:
 def not_taken(known: Mapping[str, Known], ledger: Iterable[Slice]) -> tuple[str, ...]:
     """Slices that were told what their state does not show: a workflow that was started anew has heard nothing yet."""
     return tuple(piece.id for piece in ledger if (told := known.get(piece.id)) and not _shows(piece.state, told))
+
+
+def unheard_of(known: Mapping[str, Known], ledger: Iterable[Slice]) -> tuple[Slice, ...]:
+    """Slices that must have been seen once, of which a watch knows nothing: a worker that is killed takes what it saw along."""
+    return tuple(piece for piece in ledger if piece.state in _WHAT_STATES_TELL and piece.id not in known)
+
+
+def recalled(known: Mapping[str, Known], ledger: Iterable[Slice]) -> KnownTable:
+    """What is known once the ledger's slices of this place were read: who was there can be missed, who was well can fall ill."""
+    table = dict(known)
+    for piece in ledger:
+        if piece.state not in _WHAT_STATES_TELL:
+            continue
+        phase, addressed, healthy = _WHAT_STATES_TELL[piece.state]
+        told = known.get(piece.id)
+        if told is None:
+            table[piece.id] = Known(piece.group, phase, addressed, healthy)
+        elif healthy and told.phase is Phase.RUNNING and not told.silent:
+            table[piece.id] = told._replace(healthy=True)
+    return table
 
 
 def _shows(state: SliceState, told: Known) -> bool:

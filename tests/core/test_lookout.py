@@ -12,8 +12,10 @@ from penstock.core.lookout import (
     not_taken,
     pack_known,
     pause_after,
+    recalled,
     to_ask,
     undelivered,
+    unheard_of,
     unpack_known,
 )
 from penstock.model.cluster import InventoryRules
@@ -65,6 +67,32 @@ def test_what_the_cloud_lost_takes_several_misses_over_a_least_time() -> None:
     assert not watch.look(seconds=1), "three misses, but within seconds"
     assert [s.phase for s in watch.look(seconds=30)] == [Phase.GONE]
     assert not watch.look(), "what is gone is told once"
+
+
+def test_what_vanished_together_with_the_worker_that_watched_it_is_missed_all_the_same() -> None:
+    ledger = [Slice(id=state.lower(), group="small", state=state) for state in SliceState]
+    unheard = unheard_of({"draining": WELL}, ledger)
+    assert [piece.id for piece in unheard] == ["booting", "initializing", "ready"]
+    watch = Watch(**recalled({}, unheard))
+    assert not watch.look(seconds=1)
+    assert not watch.look(seconds=1)
+    assert [s.phase for s in watch.look(seconds=30)] == [Phase.GONE] * 3
+
+
+def test_a_host_that_died_together_with_the_worker_that_watched_it_is_lost_all_the_same() -> None:
+    watch = Watch()
+    assert [s.healthy for s in watch.look(SILENT)] == [False], "to a watch that remembers nothing it may be about to start"
+    watch.known = recalled(watch.known, [Slice(id="s1", group="small", state=SliceState.READY)])
+    told = [sighting for _ in range(5) for sighting in watch.look(SILENT)]
+    assert [s.silent_hosts for s in told] == [(1,)]
+    again = recalled(watch.known, [Slice(id="s1", group="small", state=SliceState.READY)])
+    assert again == watch.known, "who was told that hosts are silent is not well"
+
+
+def test_what_comes_up_is_told_when_it_is_well_whatever_the_ledger_says() -> None:
+    watch = Watch(s1=Known("small", Phase.BOOTING))
+    watch.known = recalled(watch.known, [Slice(id="s1", group="small", state=SliceState.INITIALIZING)])
+    assert [s.healthy for s in watch.look(HEALTHY)] == [True]
 
 
 def test_time_alone_is_not_enough_either() -> None:
