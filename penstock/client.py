@@ -23,7 +23,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.contract import names
-from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.answers import TOO_LARGE, Accepted, ClusterStatus, Done, SlicePage
 from penstock.contract.messages import (
     DEFAULT_SOURCE,
     LARGEST_MESSAGE,
@@ -41,15 +41,23 @@ from penstock.contract.messages import (
 )
 from penstock.contract.sending import Outbox, Tasks, as_demand
 from penstock.core.apply import replay
+from penstock.core.decide import decide
 from penstock.core.events import ConfigApplied, RecoveryBegan
-from penstock.core.explain import Explanation
+from penstock.core.explain import Explanation, explain
+from penstock.core.remedy import remedies_for
 from penstock.core.state import AutoscalerState
-from penstock.core.summary import DecisionSummary
+from penstock.core.summary import DecisionSummary, summarize
+from penstock.core.view import view_of
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, StandingItem
 
 CHECKED_AFTER_SECONDS = 10.0
 """Reports get no answer: so often at most a reporter asks by itself whether everything must be sent again."""
+TRIES = 20
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
+"""Runs change within milliseconds, and seldom twice in a row; a server that sends back for so long is in trouble."""
+_NOT_READY = b"WorkflowNotReadyFailure"
+"""How Temporal marks an update that met a run on its way out."""
 FIRST_START = "a new autoscaler knows no slices; whatever exists is found before anything is ordered"
 _WANTS: TypeAdapter[tuple[StandingItem, ...]] = TypeAdapter(tuple[StandingItem, ...])
 
@@ -166,12 +174,22 @@ class AutoscalerClient:
         return status
 
     async def decision(self) -> DecisionSummary:
-        """What would be decided now, and why."""
-        return await self._query(names.DECISION, DecisionSummary)
+        """What would be decided now, and why. A large cluster is decided on here, by its dump."""
+        try:
+            return await self._query(names.DECISION, DecisionSummary)
+        except Refused as refused:
+            if TOO_LARGE not in str(refused):
+                raise
+        return await asyncio.to_thread(_summary_of, await self.dump())
 
     async def explain(self, task_id: str) -> Explanation:
-        """What becomes of one task, and why."""
-        return await self._query(names.EXPLAIN, Explanation, task_id)
+        """What becomes of one task, and why. A large cluster is decided on here, by its dump."""
+        try:
+            return await self._query(names.EXPLAIN, Explanation, task_id)
+        except Refused as refused:
+            if TOO_LARGE not in str(refused):
+                raise
+        return await asyncio.to_thread(explain, await self.dump(), task_id)
 
     async def slices(
         self, *, group: str | None = None, state: str | None = None, page: int = 1, page_size: int = 200
@@ -274,22 +292,31 @@ class AutoscalerClient:
         return await self._update(name, message, Done)
 
     async def _update(self, name: str, message: Any, result: type[T]) -> T:
+        """Tried again while runs change: a message that meets one on its way out may be sent back. All updates are repeatable."""
         with self._in_words():
-            answer: T = await self._handle.execute_update(name, _fitting(name, message), result_type=result)
-            return answer
+            for attempt in range(TRIES):
+                try:
+                    answer: T = await self._handle.execute_update(name, _fitting(name, message), result_type=result)
+                    return answer
+                except RPCError as error:
+                    if _NOT_READY not in error.raw_grpc_status or attempt == TRIES - 1:
+                        raise
+                await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
+        raise AssertionError("the last attempt returns or raises")
 
     async def _query(self, name: str, result: type[T], *arguments: Any) -> T:
         with self._in_words():
-            while True:
+            for attempt in range(TRIES):
                 try:
                     answer: T = await self._handle.query(
                         name, args=arguments, result_type=result, reject_condition=QueryRejectCondition.NOT_OPEN
                     )
                     return answer
                 except WorkflowQueryRejectedError as rejected:
-                    if rejected.status != WorkflowExecutionStatus.CONTINUED_AS_NEW:
+                    if rejected.status != WorkflowExecutionStatus.CONTINUED_AS_NEW or attempt == TRIES - 1:
                         raise
                     # The run that was asked has just made way for the next one, which is asked now.
+        raise AssertionError("the last attempt returns or raises")
 
     async def _signal(self, name: str, message: Any) -> None:
         with self._in_words():
@@ -310,6 +337,12 @@ class AutoscalerClient:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise NoSuchCluster(self.cluster) from None
             raise
+
+
+def _summary_of(state: AutoscalerState) -> DecisionSummary:
+    view = view_of(state)
+    decision = decide(view.snapshot)
+    return summarize(decision, view.demand, remedies_for(view.snapshot, decision))
 
 
 def _size(message: Any) -> int:

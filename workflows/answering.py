@@ -1,7 +1,11 @@
-"""Answers to those who ask a running autoscaler: decided again from its state, once per state."""
+"""Answers to those who ask a running autoscaler: worked out from its state, once per state."""
+
+from datetime import datetime
 
 from temporalio.exceptions import ApplicationError
 
+from penstock.contract.answers import TOO_LARGE
+from penstock.core.acceptance import Acceptance, accept
 from penstock.core.decide import decide
 from penstock.core.explain import Explanation, explain
 from penstock.core.remedy import BRIEF_EFFORT, remedies_for
@@ -10,13 +14,25 @@ from penstock.core.summary import DecisionSummary, summarize
 from penstock.core.view import View, view_of
 from penstock.model.decision import Decision
 
+LARGEST_DECIDED = 50_000
+"""Runs and slices on which a query decides: a tenth of the two seconds that Temporal allows, on a quiet machine."""
+
 
 class Answers:
-    """The decision on the state that was asked about last. Only a cache: whatever it holds, answers are the same."""
+    """What was last worked out. Only a cache: whatever it holds, answers are the same."""
 
     def __init__(self) -> None:
         self._state: AutoscalerState | None = None
         self._made: tuple[View, Decision] | None = None
+        self._read: tuple[AutoscalerState, str, bytes, Acceptance] | None = None
+
+    def accept(self, state: AutoscalerState, name: str, raw: bytes, at: datetime) -> Acceptance:
+        """What an update means. Its validator has just asked the same, and large demand takes long to read."""
+        if self._read is not None and self._read[0] is state and self._read[1:3] == (name, raw):
+            return self._read[3]
+        accepted = accept(state, name, raw, at)
+        self._read = (state, name, raw, accepted)
+        return accepted
 
     def decision(self, state: AutoscalerState) -> DecisionSummary:
         """The whole decision, summed up, with remedies where they are found quickly."""
@@ -30,6 +46,9 @@ class Answers:
     def _decided(self, state: AutoscalerState) -> tuple[View, Decision]:
         if state.config is None:
             raise ApplicationError("the cluster has no configuration yet; apply one")
+        runs = sum(len(source.demand.workload.runs) for source in state.demand.values())
+        if runs + len(state.slices) > LARGEST_DECIDED:
+            raise ApplicationError(TOO_LARGE)
         if self._state is not state or self._made is None:
             view = view_of(state)
             self._state, self._made = state, (view, decide(view.snapshot))

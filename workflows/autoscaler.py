@@ -15,7 +15,6 @@ from penstock.contract.messages import SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage
 from penstock.contract.requests import KeepRequest, RollRequest
-from penstock.core.acceptance import accept
 from penstock.core.apply import apply
 from penstock.core.events import AnyEvent, Decided, LettersSent, RecoveryBegan, RollCalled, SlicesStarted
 from penstock.core.explain import Explanation
@@ -56,6 +55,8 @@ class AutoscalerWorkflow:
         self._deadline: asyncio.Task[None] | None = None
         self._deadline_at: datetime | None = None
         self._details = ""
+        self._seen = -1
+        """The version of the state at the end of the last pass: a long run that nothing happens to may stay as it is."""
 
     @workflow.run
     async def run(self, _state: AutoscalerState) -> dict[str, str | int]:
@@ -69,6 +70,7 @@ class AutoscalerWorkflow:
             self._show_details()
             if self._may_continue_as_new():
                 workflow.continue_as_new(self._state)
+            self._seen = self._state.version
             await workflow.wait_condition(self._has_work)
         return {"cluster": self._cluster, "evaluations": self._state.evaluations, "config_revision": self._state.config_revision}
 
@@ -84,7 +86,7 @@ class AutoscalerWorkflow:
     def answer(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
         """Every update. None of them waits."""
         try:
-            events, answer_in = accept(self._state, name, _raw(payloads), workflow.now())
+            events, answer_in = self._answers.accept(self._state, name, _raw(payloads), workflow.now())
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
         for event in events:
@@ -95,7 +97,7 @@ class AutoscalerWorkflow:
     def refuse(self, name: str, payloads: Sequence[RawValue]) -> None:
         """Refuse before anything is written to the history."""
         try:
-            accept(self._state, name, _raw(payloads), workflow.now())
+            self._answers.accept(self._state, name, _raw(payloads), workflow.now())
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
 
@@ -250,7 +252,8 @@ class AutoscalerWorkflow:
         state = self._state
         unheard = state.recovery is not None and not state.recovery.roll_called
         errands = state.starting or state.letters or unheard or self._wanted_inventories() is not None
-        return bool(errands) or self._is_due() or self._may_continue_as_new() or self._is_over()
+        outgrown = state.version > self._seen and self._may_continue_as_new()
+        return bool(errands) or outgrown or self._is_due() or self._is_over()
 
     def _is_due(self) -> bool:
         state = self._state

@@ -1,0 +1,55 @@
+"""A hundred thousand tasks and five thousand slices: within Temporal's limits, and answered in time."""
+
+from datetime import UTC, datetime
+
+from penstock.contract.lives import SliceReport, SliceReports
+from penstock.contract.names import SLICES_REPORTED
+from penstock.contract.sending import as_demand
+from penstock.model.building import without
+from penstock.model.decision import Code
+from penstock.model.slices import SliceState
+from tests.service.machine import Machine
+from tests.service.stage import Stage, group
+from tests.service.test_demand import played
+
+TASKS, SLICES = 100_000, 5_000
+BATCH = 1_000
+LARGEST_CARRIED = 1_000_000
+"""Bytes of the state that is carried from run to run."""
+
+
+def report(number: int, now: datetime) -> SliceReport:
+    return SliceReport(slice_id=f"big-{number:05}", group="big", state=SliceState.READY, since=now, ordered_at=now, sequence=3)
+
+
+def test_a_full_cluster_is_decided_on_carried_over_and_explained(machine_of_short_runs: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        autoscaler = stage.autoscaler
+        now = datetime.now(UTC)
+        await stage.eventually(autoscaler.status, lambda status: status.recovery is None)
+        for first in range(0, SLICES, BATCH):
+            batch = SliceReports(reports=tuple(report(number, now) for number in range(first, first + BATCH)))
+            await stage.workflow.signal(SLICES_REPORTED, batch)
+        shapes = [{"cpu": 1 + i % 3, "memory": f"{1 + i % 2}GiB"} for i in range(6)]
+        waiting = as_demand([{"id": f"job-{i // 100}/task-{i}", "resources": shapes[i % 6]} for i in range(TASKS)])
+        accepted = await autoscaler.submit_demand(waiting)
+        assert accepted.resync_needed is None
+
+        state = await stage.eventually(autoscaler.dump, lambda state: state.orders and state.orders.told == state.told)
+        assert state.orders is not None
+        assert (len(state.slices), sum(state.orders.placed.values()) + sum(state.orders.unmet.values())) == (SLICES, TASKS)
+        assert len(state.model_dump_json()) < LARGEST_CARRIED
+
+        # A small change is a small message; what takes long is worked out where nobody waits for it.
+        before = (await stage.workflow.describe()).run_id
+        assert (await autoscaler.submit_demand(without(waiting, {"job-0/task-0"}))).revision == 2
+        explained = await autoscaler.explain(f"job-{TASKS // 100 - 1}/task-{TASKS - 1}")
+        decision = await autoscaler.decision()
+        assert explained.code is decision.unmet[0].code is Code.NO_CAPACITY
+        assert (await autoscaler.slices(page=25)).slices[-1].id == f"big-{SLICES - 1:05}"
+        await stage.eventually(stage.workflow.describe, lambda described: described.run_id != before)
+        assert (await autoscaler.status()).demand["default"].tasks == TASKS - 1
+
+    # Slices that only say they exist: an audit would find that they do not.
+    rules = {"look": "10m", "rest": "10m", "audit": "10m"}
+    played(machine_of_short_runs, story, group("big", max_slices=SLICES), inventory=rules)

@@ -1,0 +1,138 @@
+"""Signals from anywhere: plain JSON by any tool, in any order and state of the cluster, and nothing is lost or wedged."""
+
+import asyncio
+import json
+from typing import Any
+
+from penstock.client import AutoscalerClient
+from penstock.contract.answers import ClusterStatus
+from penstock.contract.names import autoscaler_id
+from penstock.model.slices import SliceState
+from tests.service.machine import Machine
+from tests.service.stage import Stage, group
+from tests.service.test_demand import played, ready, tasks
+from worker.devserver import installed_executable
+
+
+async def send(stage: Stage, name: str, *inputs: str) -> None:
+    """Send a signal with Temporal's own command."""
+    executable = installed_executable()
+    assert executable is not None
+    arguments = ["--address", stage.machine.address, "--workflow-id", autoscaler_id(stage.cluster), "--name", name]
+    for text in inputs:
+        arguments += ["--input", text]
+    process = await asyncio.create_subprocess_exec(str(executable.path), "workflow", "signal", *arguments)
+    assert await process.wait() == 0
+
+
+def rejected(status: ClusterStatus) -> dict[str, str]:
+    return {rejection.message: rejection.problem for rejection in status.rejected}
+
+
+def test_temporals_own_command_can_send_demand_and_usage(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await send(stage, "demand", json.dumps({"tasks": tasks(2, cpu=4)}))
+        await ready(stage, "small", 2)
+        first, second = (await stage.autoscaler.slices()).slices
+        usage = {first.id: [{"tasks": ["task-0"], "reserved": {"cpu": 4}}], second.id: "idle"}
+        await send(stage, "report", json.dumps({"usage": usage}))
+        state = await stage.eventually(stage.autoscaler.dump, lambda state: len(state.usage) == 2)
+        assert state.usage[first.id][0].tasks == ("task-0",)
+        assert (await stage.autoscaler.explain("task-0")).text.startswith(f"Task task-0 is running on slice {first.id}")
+
+    played(machine, story)
+
+
+def test_messages_that_cannot_be_used_are_kept_with_their_problem_and_harm_nobody(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand(tasks(1))
+        await send(stage, "demand", '{"tsks": []}')
+        await send(stage, "usage", "7")
+        await send(stage, "pressure", '{"queued": 3}')
+        await send(stage, "dmand", "[]")
+        await send(stage, "confirm_drain")
+        await send(stage, "slices_reported", "{}", "{}")
+        await stage.workflow.signal("location_reported", b"\x00 no JSON")
+        status = await stage.eventually(stage.autoscaler.status, lambda status: status.rejected_in_all == 7)
+        told = rejected(status)
+        assert told["demand"] == "tsks: unknown key; did you mean tasks?"
+        assert "not supported yet" in told["pressure"]
+        assert "did you mean demand?" in told["dmand"]
+        assert set(told) == {"demand", "usage", "pressure", "dmand", "confirm_drain", "slices_reported", "location_reported"}
+        await ready(stage, "small", 1)
+
+    played(machine, story)
+
+
+def test_messages_that_come_while_a_decision_is_made_count_in_the_next_one(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await asyncio.gather(
+            *(stage.autoscaler.submit_demand(tasks(1, cpu=4, name=f"of-{i}"), source=f"source-{i}") for i in range(6))
+        )
+        await stage.eventually(stage.autoscaler.status, lambda status: len(status.demand) == 6)
+        state = await stage.eventually(stage.autoscaler.dump, lambda state: state.orders and state.orders.told == state.told)
+        assert len(state.slices) == 6
+        await ready(stage, "small", 6)
+
+    played(machine, story, group(max_slices=10))
+
+
+def test_demand_never_drifts(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        autoscaler = stage.autoscaler
+        wanted = tasks(20)
+        await autoscaler.report(wanted)
+        await autoscaler.report(wanted[1:], usage={}, confirmed=())
+        status = await stage.eventually(
+            autoscaler.status, lambda status: status.demand and status.demand["default"].revision == 2
+        )
+        assert status.demand["default"].tasks == 19
+
+        # Another controller takes over, and the first one comes back: each begins an epoch of its own.
+        other = AutoscalerClient(stage.client, stage.cluster)
+        assert (await other.submit_demand(wanted[:5])).resync_needed is None
+        assert (await autoscaler.submit_demand(wanted[:7])).resync_needed is None
+        assert (await autoscaler.status()).demand["default"].tasks == 7
+
+        # A delta that builds on something else is not applied, and the next message puts it right.
+        await send(stage, "demand", json.dumps({"tasks": wanted[:2]}))
+        await stage.eventually(autoscaler.status, lambda status: status.demand["default"].tasks == 2)
+        accepted = await autoscaler.submit_demand(wanted[:8])
+        assert accepted.resync_needed is None
+        assert (await autoscaler.status()).demand["default"].tasks == 8
+
+    played(machine, story)
+
+
+def test_a_drained_slice_leaves_once_its_controller_confirms(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand(tasks(2, cpu=4))
+        await ready(stage, "small", 2)
+        first, second = (await stage.autoscaler.slices()).slices
+        await stage.autoscaler.report([], usage={first.id: "busy", second.id: "busy"})
+        await stage.autoscaler.drain(first.id)
+        await stage.eventually(stage.autoscaler.status, lambda status: [drain.slice_id for drain in status.drains] == [first.id])
+        await stage.autoscaler.confirm_drain(first.id)
+        await stage.eventually(stage.autoscaler.slices, lambda page: [piece.id for piece in page.slices] == [second.id])
+        assert [made["labels"]["penstock-slice"] for made in await stage.cloud.existing()] == [second.id]
+
+    played(machine, story)
+
+
+def test_a_cancelled_drain_leaves_the_slice_serving(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand(tasks(1))
+        await ready(stage, "small", 1)
+        (piece,) = (await stage.autoscaler.slices()).slices
+        await stage.autoscaler.usage({piece.id: "busy"})
+        await stage.autoscaler.drain(piece.id)
+        await stage.autoscaler.cancel_drain(piece.id)
+
+        async def state() -> Any:
+            (now,) = (await stage.autoscaler.slices()).slices
+            return now
+
+        await stage.eventually(state, lambda now: now.state is SliceState.READY and now.sequence > piece.sequence)
+        assert (await stage.autoscaler.status()).drains == ()
+
+    played(machine, story)
