@@ -11,9 +11,10 @@ SEEDS = (1, 2, 3, 4)
 STEPS = 8
 KILLS = (2, 5)
 """Steps before which the worker is killed, for all stories at once: to miss a worker takes longer than a step."""
+TIMEOUTS = {"requesting": "10s", "boot": "10s", "init": "3s", "drain": "300ms"}
 GROUPS = (
-    group("first", zone="a", max_slices=3, priority=1, timeouts={"drain": "300ms"}),
-    group("second", zone="b", max_slices=5, priority=2, timeouts={"drain": "300ms"}),
+    group("first", zone="a", max_slices=3, priority=1, timeouts=TIMEOUTS),
+    group("second", zone="b", max_slices=5, priority=2, timeouts=TIMEOUTS),
 )
 BACKOFF = {"first": "500ms", "longest": "1s"}
 
