@@ -110,7 +110,7 @@ def finish(code: int) -> NoReturn:
 @asynccontextmanager
 async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> AsyncIterator["Client"]:
     """A connection; what goes wrong while it is used is told in words, after `seconds` that nobody answers."""
-    from penstock.connection import connect
+    from penstock.connection import connect, flush_traces
 
     address = address_of(reach)
     try:
@@ -119,8 +119,11 @@ async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> 
     except (RuntimeError, TimeoutError) as error:
         said = _SAID.search(str(error))
         raise no_server(address, said[1] if said else str(error)) from None
-    async with _in_words(client, seconds):
-        yield client
+    try:
+        async with _in_words(client, seconds):
+            yield client
+    finally:
+        await flush_traces()
 
 
 @asynccontextmanager
@@ -175,7 +178,7 @@ async def _rpc_in_words(client: "Client", error: "RPCError") -> CommandFailed:
     if error.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED):
         return no_server(client.service_client.config.target_host, error.message)
     if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION):
-        return await no_answer(client)
+        return await no_answer(client, error.message)
     return CommandFailed(f"the server at {where(client)} says: {error.message}", code=EXIT_REFUSED)
 
 
@@ -273,11 +276,12 @@ async def no_such_cluster(client: "Client", cluster: str) -> CommandFailed:
     return CommandFailed(f"no cluster {cluster!r} runs at {where(client)}", *hints, code=EXIT_NO_CLUSTER)
 
 
-async def no_answer(client: "Client") -> CommandFailed:
+async def no_answer(client: "Client", why: str = "") -> CommandFailed:
     """The server is there and the answer did not come: most often no worker runs."""
-    if await pollers(client):
-        return CommandFailed("no answer, though a worker runs; it may be busy: try again", code=EXIT_UNREACHABLE)
-    return no_worker(client)
+    if not await pollers(client):
+        return no_worker(client)
+    told = f"the server says: {why}" if why else "it may be busy: try again"
+    return CommandFailed(f"no answer, though a worker runs; {told}", code=EXIT_UNREACHABLE)
 
 
 def no_worker(client: "Client") -> CommandFailed:

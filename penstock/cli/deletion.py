@@ -1,7 +1,7 @@
 """`penstock delete`: end a cluster, and stay until it has ended."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,12 @@ from penstock.contract.names import STATUS, autoscaler_id
 from penstock.model.slices import SliceState
 
 if TYPE_CHECKING:
-    from temporalio.client import Client
+    from temporalio.client import Client, WorkflowHandle
 
 _LOOK_SECONDS = 1.0
 """Between two looks at what is left."""
+_PATIENCE_SECONDS = 10.0
+"""How long one answer is waited for before that is said."""
 
 
 @click.command(short_help="Delete a cluster: its slices, then its autoscaler.")
@@ -68,10 +70,10 @@ async def _until_gone(client: "Client", cluster: str) -> None:
     console, told = screen(), ""
     with console.status("waiting for slices to go…") as spinner:
         while (found := (await handle.describe()).status) is WorkflowExecutionStatus.RUNNING:
-            left = left_text(await handle.query(STATUS, result_type=ClusterStatus))
-            spinner.update(f"left: {left}")
+            left = await _left(handle)
+            spinner.update(left)
             if left != told and not console.is_terminal:
-                console.print(f"left: {left}")
+                console.print(left)
             told = left
             await asyncio.sleep(_LOOK_SECONDS)
     if found is not WorkflowExecutionStatus.COMPLETED:
@@ -81,6 +83,17 @@ async def _until_gone(client: "Client", cluster: str) -> None:
             "Its slices may live on. Start it again and delete it again: penstock config apply FILE",
             code=EXIT_DIFFERS,
         )
+
+
+async def _left(handle: "WorkflowHandle[Any, Any]") -> str:
+    """What the autoscaler says is left; one that cannot answer just now goes on all the same."""
+    from temporalio.service import RPCError
+
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return f"left: {left_text(await handle.query(STATUS, result_type=ClusterStatus))}"
+    except (TimeoutError, RPCError):
+        return "no answer from the autoscaler; it is asked again"
 
 
 def left_text(status: ClusterStatus) -> str:

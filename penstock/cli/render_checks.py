@@ -3,7 +3,7 @@
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from penstock.cli.screen import moment, titled
+from penstock.cli.screen import titled
 from penstock.contract.answers import Examination, Verdict
 
 
@@ -11,7 +11,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     """Whether ledger, workflows and cloud tell the same story, and where not."""
     counted = (
         f"{verdict.slices:,} in the ledger, {verdict.workflows:,} slice workflows, {verdict.resources:,} resources "
-        f"in {verdict.locations:,} {'location' if verdict.locations == 1 else 'locations'}, at {moment(verdict.at)}"
+        f"in {verdict.locations:,} {'location' if verdict.locations == 1 else 'locations'}, at {verdict.at:%H:%M:%S}Z"
     )
     if verdict.agrees:
         return f"[green]{escape(verdict.cluster)} agrees[/]: {counted}."

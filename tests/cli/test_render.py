@@ -51,7 +51,7 @@ def test_a_page_says_how_to_see_the_next_one() -> None:
 def test_a_verdict_that_agrees_is_one_sentence() -> None:
     verdict = Verdict(cluster="demo", at=NOW, slices=3, resources=3, workflows=3, locations=1)
     assert words(verdict_view(verdict)) == (
-        "demo agrees: 3 in the ledger, 3 slice workflows, 3 resources in 1 location, at 2026-11-16 12:00:00Z."
+        "demo agrees: 3 in the ledger, 3 slice workflows, 3 resources in 1 location, at 12:00:00Z."
     )
 
 
