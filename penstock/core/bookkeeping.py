@@ -133,7 +133,7 @@ class _Books:
         if report.state is SliceState.READY:
             self._blocks = after_ready(self._blocks, group)
         elif report.state in ENDED:
-            self._blocks = after_deletion(self._blocks, group)
+            self._blocks = after_deletion(self._blocks, group, failure=report.failure)
         if report.failure is None or before is None or before.state is SliceState.DELETING:
             return
         age: timedelta = self._at - report.ordered_at

@@ -21,6 +21,15 @@ MEMORY = timedelta(hours=1)
 
 _ENOUGH_DOUBLINGS = 20
 _NEVER_CAME = (FailureKind.STOCKOUT, FailureKind.REQUESTING_TIMEOUT, FailureKind.CONFLICT)
+_REFUSED = (
+    FailureKind.STOCKOUT,
+    FailureKind.QUOTA,
+    FailureKind.RATE_LIMIT,
+    FailureKind.PERMISSION,
+    FailureKind.INVALID,
+    FailureKind.CONFLICT,
+)
+"""A slice that failed so was never given: its end frees nothing."""
 _DIED = (FailureKind.PREEMPTED, FailureKind.HOST_LOST, FailureKind.GONE)
 
 
@@ -46,8 +55,10 @@ def after_ready(blocks: Sequence[Block], group: ScaleGroup) -> tuple[Block, ...]
     return tuple(b for b in blocks if not (b.scope == "group" and b.subject == group.name and b.kind in _NEVER_CAME))
 
 
-def after_deletion(blocks: Sequence[Block], group: ScaleGroup) -> tuple[Block, ...]:
-    """A slice of the group is gone: there is quota again."""
+def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failure | None = None) -> tuple[Block, ...]:
+    """A slice of the group is gone: there is quota again, unless it was refused and never there."""
+    if failure is not None and failure.kind in _REFUSED:
+        return tuple(blocks)
     return tuple(b for b in blocks if b.kind is not FailureKind.QUOTA or not covers(b, group))
 
 

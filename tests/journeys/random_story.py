@@ -44,9 +44,9 @@ class RandomStory:
         )
 
     async def step(self) -> None:
-        """One piece of trouble, then a change of demand that is answered or waits for the end of a recovery."""
-        self.steps.append(await self._dice.choice(self._troubles)())
+        """A change of demand, which is answered or waits for the end of a recovery, and a piece of trouble in its midst."""
         await self._ask_for(self._dice.randint(0, MOST))
+        self.steps.append(await self._dice.choice(self._troubles)())
         await nothing_doubled(self.stage)
 
     async def end(self) -> None:

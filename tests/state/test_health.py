@@ -104,6 +104,14 @@ def test_quota_is_there_again_when_a_slice_in_its_scope_is_gone() -> None:
     assert blocked(told(state, report("b", SliceState.TERMINATED, 9, group="west-b"))) == set()
 
 
+def test_the_end_of_the_slice_that_was_refused_for_want_of_quota_frees_none() -> None:
+    state = after_reporting(FailureKind.QUOTA, Scope.ZONE, "us-west4-a")
+    failure = Failure(kind=FailureKind.QUOTA, scope=Scope.ZONE, subject="us-west4-a")
+    ended = told(state, report("a", SliceState.FAILED, 2, group="west-a", failure=failure))
+    assert ended.slices == ()
+    assert blocked(ended) == {"west-a"}
+
+
 def test_a_rate_limit_slows_every_group_of_the_account_for_as_long_as_it_says() -> None:
     state = ordered(cluster(*ZONES), "a", group="west-a")
     failure = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=7)
