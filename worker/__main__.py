@@ -11,6 +11,7 @@ import click
 
 from penstock.config.problems import BadInput
 from worker.children import Ended, StartFailed
+from worker.guidance import EXAMPLE_DEMAND
 from worker.home import DEFAULT_HOME, Home, HomeInUse
 from worker.serving import Unreachable, connected, stop_event, working
 from worker.settings import BadSettings, Settings, settings_from
@@ -18,20 +19,31 @@ from worker.telemetry import configure_runtime, log_to
 
 EXAMPLE_CLUSTER = Path("examples/cluster.yaml")
 EXAMPLE_SCENARIO = Path("examples/sim.yaml")
+GCP_EMULATOR = "gcp-emulator"
+GCP_CLUSTER, GCP_DEMAND = Path("examples/cluster-gcp.yaml"), Path("examples/demand-gcp.json")
+GCP_HOME = DEFAULT_HOME / GCP_EMULATOR
+"""Beside the other example's data: neither finds clouds there that only the other one starts."""
 _WRONG, _MISUSED = 1, 2
 
 
 @click.command()
 @click.option("--embedded", is_flag=True, help="Start a Temporal server, a cloud and a cluster as well.")
 @click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=DEFAULT_HOME,
+    "--provider",
+    type=click.Choice(["sim", GCP_EMULATOR]),
+    default="sim",
     show_default=True,
-    help="Where they keep everything.",
+    help="Which example is run; with gcp-emulator, Google's clouds are emulated here.",
 )
 @click.option(
-    "--cluster-file", type=click.Path(path_type=Path), default=EXAMPLE_CLUSTER, show_default=True, help="The cluster to start."
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Where they keep everything. [default: {DEFAULT_HOME}; with gcp-emulator {GCP_HOME}]",
+)
+@click.option(
+    "--cluster-file",
+    type=click.Path(path_type=Path),
+    help=f"The cluster to start. [default: {EXAMPLE_CLUSTER}; with gcp-emulator {GCP_CLUSTER}]",
 )
 @click.option(
     "--scenario",
@@ -44,7 +56,16 @@ _WRONG, _MISUSED = 1, 2
 @click.option(
     "--ui-port", type=click.IntRange(1, 65535), default=8233, show_default=True, help="The UI's; a free one if it is taken."
 )
-def main(*, embedded: bool, data: Path, cluster_file: Path, scenario: Path | None, port: int, ui_port: int) -> None:
+def main(
+    *,
+    embedded: bool,
+    provider: str,
+    data: Path | None,
+    cluster_file: Path | None,
+    scenario: Path | None,
+    port: int,
+    ui_port: int,
+) -> None:
     """Run Penstock's workflows and activities until stopped.
 
     The server is found as Temporal's own tools find it: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, … With --embedded
@@ -61,7 +82,17 @@ def main(*, embedded: bool, data: Path, cluster_file: Path, scenario: Path | Non
     from worker.embedded import Options, run_embedded
 
     told = scenario or (EXAMPLE_SCENARIO if EXAMPLE_SCENARIO.exists() else None)
-    _perform(run_embedded(Options(Home(data), cluster_file, told, port=port, ui_port=ui_port), settings))
+    emulated = provider == GCP_EMULATOR
+    options = Options(
+        Home(data or (GCP_HOME if emulated else DEFAULT_HOME)),
+        cluster_file or (GCP_CLUSTER if emulated else EXAMPLE_CLUSTER),
+        told,
+        emulated=emulated,
+        demand_file=GCP_DEMAND if emulated else EXAMPLE_DEMAND,
+        port=port,
+        ui_port=ui_port,
+    )
+    _perform(run_embedded(options, settings))
 
 
 async def _serve(settings: Settings) -> None:

@@ -17,7 +17,7 @@ from penstock.config.cluster import load_cluster
 from penstock.model.cluster import ClusterConfig
 from worker.children import Child, StartFailed
 from worker.devserver import Executable, downloaded_executable, installed_executable
-from worker.guidance import guidance
+from worker.guidance import EXAMPLE_DEMAND, guidance
 from worker.home import Home
 from worker.ports import LOOPBACK, free_port
 from worker.serving import STOP_SIGNALS, stop_event, working
@@ -42,6 +42,10 @@ class Options(NamedTuple):
     home: Home
     cluster_file: Path
     scenario: Path | None = None
+    emulated: bool = False
+    """Whether an emulator stands for Google."""
+    demand_file: Path = EXAMPLE_DEMAND
+    """Tasks that fit the cluster."""
     port: int = TEMPORAL_PORT
     ui_port: int = UI_PORT
 
@@ -76,7 +80,7 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
     ui_port = free_port(options.ui_port)
     server = temporal_server(options.home, executable, port=free_port(options.port), ui_port=ui_port)
     address = f"{LOOPBACK}:{server.port}"
-    around = clouds(options.home, config, scenario=options.scenario)
+    around = clouds(options.home, config, scenario=options.scenario, emulated=options.emulated)
     async with AsyncExitStack() as parts:
         for each in (server, *around):
             await parts.enter_async_context(_alive(each.child))
@@ -95,6 +99,7 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
                 options.home,
                 address=address,
                 ui=f"http://{LOOPBACK}:{ui_port}",
+                demand=options.demand_file,
                 changed=None if as_told else options.cluster_file,
             )
         )

@@ -10,7 +10,7 @@ EXAMPLE_DEMAND = Path("examples/demand.json")
 """Tasks that fit the example's cluster."""
 
 
-def guidance(home: Home, *, address: str, ui: str, changed: Path | None) -> str:
+def guidance(home: Home, *, address: str, ui: str, demand: Path, changed: Path | None) -> str:
     """The text, with commands that work as they stand in another terminal of the same directory.
 
     `changed` is a cluster file that says something else than what the cluster runs with.
@@ -25,7 +25,7 @@ def guidance(home: Home, *, address: str, ui: str, changed: Path | None) -> str:
         *(f"  {line}" for line in needed),
         *([] if changed is None else [f"  {command} config apply {changed}   # the cluster runs with what it was told before"]),
         f"  {command} status --watch",
-        f"  {command} demand submit {EXAMPLE_DEMAND}",
+        f"  {command} demand submit {demand}",
         f"  {command} slices",
         f"  {command} verify",
         "",

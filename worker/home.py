@@ -37,6 +37,11 @@ class Home:
         return self.path / "cloud.sqlite"
 
     @property
+    def google_database(self) -> Path:
+        """What the emulator of Google's clouds holds."""
+        return self.path / "google.sqlite"
+
+    @property
     def local_hosts(self) -> Path:
         """What the daemon of local hosts holds."""
         return self.path / "local"

@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
+from activities.providers.gcp import opening as gcp
 from activities.providers.registry import LOCAL_TOKEN_FILE, LOCAL_URL, SIM_URL
 from emulators.local.__main__ import DEFAULT_PORT as LOCAL_PORT
 from emulators.local.__main__ import TOKEN_FILE
@@ -29,6 +30,8 @@ RETENTION = timedelta(days=30)
 """How long the server keeps what has ended: long enough to ask what became of last month's slices."""
 READY_SECONDS = 60.0
 """A server that does not take calls by then is not going to."""
+GOOGLE_PORTS = (7235, 7236, 7237)
+"""Compute, TPU and hosts, where Google's emulator has them by default; to ask it would import Google's packages."""
 _POLL_SECONDS = 0.02
 _NAMESPACE = "default"
 
@@ -56,14 +59,16 @@ def temporal_server(home: Home, executable: Executable, *, port: int, ui_port: i
     return Surrounding(Child("Temporal server", command, log=home.log("temporal")), port, {})
 
 
-def clouds(home: Home, config: ClusterConfig, *, scenario: Path | None) -> list[Surrounding]:
-    """What the providers of the cluster's groups need on this machine."""
+def clouds(home: Home, config: ClusterConfig, *, scenario: Path | None, emulated: bool = False) -> list[Surrounding]:
+    """What the providers of the cluster's groups need on this machine; `emulated` if Google is to be there too."""
     kinds = {group.provider.kind for group in config.groups}
     found = []
     if "sim" in kinds:
         found.append(_simulated_cloud(home, scenario))
     if "local" in kinds:
         found.append(_local_hosts(home))
+    if emulated and not kinds.isdisjoint(gcp.KINDS):
+        found.append(_google(home))
     return found
 
 
@@ -79,6 +84,14 @@ def _local_hosts(home: Home) -> Surrounding:
     arguments = ["--state", str(home.local_hosts), "--stop-hosts"]
     found = _emulator(home, "local hosts", "emulators.local", port=port, arguments=arguments, variable=LOCAL_URL)
     return found._replace(told={**found.told, LOCAL_TOKEN_FILE: str(home.local_hosts / TOKEN_FILE)})
+
+
+def _google(home: Home) -> Surrounding:
+    port, grpc_port, health_port = (free_port(preferred) for preferred in GOOGLE_PORTS)
+    arguments = ["--database", str(home.google_database), "--grpc-port", str(grpc_port), "--health-port", str(health_port)]
+    found = _emulator(home, "Google emulator", "emulators.gcp", port=port, arguments=arguments, variable=gcp.ENDPOINT)
+    more = {gcp.TPU_ENDPOINT: f"{LOOPBACK}:{grpc_port}", gcp.HEALTH_PORT: str(health_port)}
+    return found._replace(told={**found.told, **more})
 
 
 def _emulator(home: Home, name: str, module: str, *, port: int, arguments: Sequence[str], variable: str) -> Surrounding:

@@ -50,7 +50,7 @@ class Providers:
         self._open: Mapping[str, Callable[[Settings], Awaitable[tuple[str, Callable[[], Provider]]]]] = {
             "sim": self._sim,
             "local": self._local,
-        } | {kind: partial(gcp.opener, kind, session=self._http) for kind in gcp.KINDS}
+        } | {kind: partial(gcp.opener, kind, session=self._http, environ=self._environ) for kind in gcp.KINDS}
 
     async def of(self, kind: str, settings: Settings) -> Provider:
         """The provider that is meant; `Invalid` if there is none of that kind or its settings make no sense."""
