@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from google.cloud import compute_v1
 
-from activities.providers.gcp.compute import ComputeProvider
 from activities.providers.gcp.compute_wire import Machine, bulk_of, instance_of
 from activities.providers.gcp.settings import ComputeSettings, Reach, read
 from activities.providers.port import (
@@ -238,15 +237,12 @@ def test_lists_are_read_to_their_last_page(endpoints: Endpoints) -> None:
 def test_health_is_told_by_guest_attributes_where_there_is_no_route(endpoints: Endpoints) -> None:
     async def story(cloud: ComputeCloud) -> None:
         order = order_with(cloud, health="guest_attributes", health_port=1)
-        async with cloud.session() as session:
-            provider = ComputeProvider(read(ComputeSettings, order.settings).connection, session)
-            await provider.create(order)
-            seen = await until(lambda: provider.observe(order.ref), lambda seen: seen.healthy)
-            assert [host.answered for host in seen.hosts] == [order.slice, order.slice]
-            await cloud.kill_host(order.ref, 0)
-            seen = await until(lambda: provider.observe(order.ref), lambda seen: not seen.healthy)
-            assert [(host.asked, host.answered) for host in seen.hosts] == [(True, None), (True, order.slice)]
-            await provider.close()
+        await cloud.provider.create(order)
+        seen = await observed(cloud, order.ref, lambda seen: seen.healthy)
+        assert [host.answered for host in seen.hosts] == [order.slice, order.slice]
+        await cloud.kill_host(order.ref, 0)
+        seen = await observed(cloud, order.ref, lambda seen: not seen.healthy)
+        assert [(host.asked, host.answered) for host in seen.hosts] == [(True, None), (True, order.slice)]
 
     on_a_cloud(endpoints, story)
 

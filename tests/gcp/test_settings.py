@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activities.providers.gcp.catalogue import GPU_MACHINES, machine_type, tpu_kind
-from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Secret, TpuSettings, read
+from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Reach, Secret, TpuSettings, read
 from activities.providers.port import Invalid, Order
 
 TPU: dict[str, Any] = {"project": "my-project"}
@@ -68,6 +68,16 @@ def test_groups_that_agree_on_the_connection_share_it() -> None:
     one = read(TpuSettings, TPU | {"health_port": 8080, "runtime_version": "x", "labels": {"team": "a"}})
     other = read(ComputeSettings, GCE | {"health_port": 8080})
     assert one.connection == other.connection == Connection(project="my-project", health_port=8080)
+
+
+def test_a_resource_says_how_its_hosts_are_asked_if_its_group_does() -> None:
+    assert read(TpuSettings, TPU).health_said is None
+    said = read(TpuSettings, TPU | {"health_port": 8080, "reach": "external", "health_timeout": "1s"}).health_said
+    asking = read(Connection, TPU).asking(said)
+    assert (asking.health_port, asking.reach, asking.health_timeout_seconds) == (8080, Reach.EXTERNAL, 1.0)
+    assert asking.project == "my-project"
+    for useless in (None, "", "{}", "[", '{"project": "other"}', '{"health_port": 0}'):
+        assert read(Connection, TPU).asking(useless) == read(Connection, TPU)
 
 
 def test_preemptible_groups_are_spot_and_others_are_not() -> None:

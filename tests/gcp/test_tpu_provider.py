@@ -224,17 +224,26 @@ def test_lists_are_read_to_their_last_page(endpoints: Endpoints) -> None:
 def test_health_is_told_by_guest_attributes_where_there_is_no_route(endpoints: Endpoints) -> None:
     async def story(cloud: TpuCloud) -> None:
         order = order_with(cloud, health="guest_attributes", health_port=1)
-        connection = read(TpuSettings, order.settings).connection
-        async with cloud.session() as session:
-            provider = TpuProvider(connection, session)
-            await provider.create(order)
-            seen = await until(lambda: provider.observe(order.ref), lambda seen: seen.healthy)
-            assert [host.answered for host in seen.hosts] == [order.slice, order.slice]
-            await cloud.kill_host(order.ref, 0)
-            seen = await until(lambda: provider.observe(order.ref), lambda seen: not seen.healthy)
-            assert [(host.asked, host.answered) for host in seen.hosts] == [(True, None), (True, order.slice)]
-            await provider.close()
+        await cloud.provider.create(order)
+        seen = await observed(cloud, order.ref, lambda seen: seen.healthy)
+        assert [host.answered for host in seen.hosts] == [order.slice, order.slice]
+        await cloud.kill_host(order.ref, 0)
+        seen = await observed(cloud, order.ref, lambda seen: not seen.healthy)
+        assert [(host.asked, host.answered) for host in seen.hosts] == [(True, None), (True, order.slice)]
         assert (await cloud.metadata(order.name))["enable-guest-attributes"] == "TRUE"
+
+    on_a_cloud(endpoints, story)
+
+
+def test_groups_of_one_place_may_have_their_hosts_asked_differently(endpoints: Endpoints) -> None:
+    async def story(cloud: TpuCloud) -> None:
+        orders = [order_of(cloud, "here"), order_of(cloud, "elsewhere")]
+        orders[1] = orders[1].model_copy(update={"settings": orders[1].settings | {"health_port": 1}})
+        for order in orders:
+            await cloud.provider.create(order)
+        await observed(cloud, orders[0].ref, lambda seen: seen.healthy)
+        seen = await observed(cloud, orders[1].ref, lambda seen: seen.phase is Phase.RUNNING)
+        assert [(host.asked, host.answered) for host in seen.hosts] == [(True, None), (True, None)]
 
     on_a_cloud(endpoints, story)
 

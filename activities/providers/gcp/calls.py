@@ -27,9 +27,10 @@ def keep_requests_out_of_logs() -> None:
 
 
 async def looks(seconds: float) -> AsyncIterator[None]:
-    """Times to look at an operation, from at once to so many seconds on, less and less often."""
+    """Times to look at an operation, from at once to so many seconds on, less and less often; none if there are none."""
     end, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
-    yield
+    if seconds:
+        yield
     while (left := end - time.monotonic()) > 0:
         await asyncio.sleep(min(pause, left))
         pause = min(pause * _GROWTH, _LONGEST_PAUSE_SECONDS)

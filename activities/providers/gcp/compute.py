@@ -98,7 +98,7 @@ class ComputeProvider:
             machines, complete = await self._machines(location, wanted)
             slices = slices_of(machines, location, await self._being_deleted(machines, location))
         ours = [found for found in slices if found.ref.labels.cluster == cluster]
-        items = [_observation(found, tuple(_unasked(machine, self._connection) for machine in found.places)) for found in ours]
+        items = [_observation(found, tuple(Host(address=address) for address in self._addresses(found))) for found in ours]
         return Listing(items=tuple(items), complete=complete)
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
@@ -226,21 +226,30 @@ class ComputeProvider:
 
     async def _hosts(self, found: Slice) -> tuple[Host, ...]:
         """The hosts as they answer; a machine that is missing is silent."""
+        addresses = self._addresses(found)
         if found.phase not in (Phase.CREATING, Phase.BOOTING, Phase.RUNNING):
-            return tuple(_unasked(machine, self._connection) for machine in found.places)
-        addresses = [None if machine is None else machine.address(self._connection.reach) for machine in found.places]
-        if self._connection.health is HealthBy.GUEST_ATTRIBUTES:
-            answered = await asyncio.gather(*(self._guest(machine, found.ref) for machine in found.places))
+            return tuple(Host(address=address) for address in addresses)
+        asking = self._asking(found)
+        if asking.health is HealthBy.GUEST_ATTRIBUTES:
+            guests = zip(found.places, addresses, strict=True)
+            answered = await asyncio.gather(*(self._guest(machine, address, found.ref) for machine, address in guests))
         else:
-            answered = list(await health.ask(addresses, self._connection, self._session))
+            answered = list(await health.ask(addresses, asking, self._session))
         alone = found.phase is Phase.RUNNING
         return tuple(
             Host(asked=True) if machine is None and alone else host for machine, host in zip(found.places, answered, strict=True)
         )
 
-    async def _guest(self, machine: Machine | None, ref: Ref) -> Host:
+    def _asking(self, found: Slice) -> Connection:
+        return self._connection.asking(found.machines[0].health_said)
+
+    def _addresses(self, found: Slice) -> tuple[str | None, ...]:
+        reach = self._asking(found).reach
+        return tuple(None if machine is None else machine.address(reach) for machine in found.places)
+
+    async def _guest(self, machine: Machine | None, address: str | None, ref: Ref) -> Host:
         """What a machine wrote about itself, for workers without a route to it."""
-        if machine is None or (address := machine.address(self._connection.reach)) is None:
+        if machine is None or address is None:
             return Host()
         request = compute_v1.GetGuestAttributesInstanceRequest(
             project=self._connection.project,
@@ -285,10 +294,6 @@ def _observation(found: Slice, hosts: tuple[Host, ...]) -> Observation:
         stopped = [machine.sent.name for machine in found.machines if machine.phase(found.being_deleted) is Phase.FAILED]
         failure = Failure(kind=FailureKind.HOST_LOST, message=f"stopped, by hand or at the end of its run: {', '.join(stopped)}")
     return Observation(ref=found.ref, phase=found.phase, hosts=hosts, created_at=found.created_at, failure=failure)
-
-
-def _unasked(machine: Machine | None, connection: Connection) -> Host:
-    return Host(address=None if machine is None else machine.address(connection.reach))
 
 
 def _done(operation: compute_v1.Operation) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from google.cloud import compute_v1
 
 from activities.providers.gcp import catalogue
-from activities.providers.gcp.naming import HOSTS_LABEL, RESOURCE_LABEL, machine_names, owner, ownership_labels
+from activities.providers.gcp.naming import HEALTH_KEY, HOSTS_LABEL, RESOURCE_LABEL, machine_names, owner, ownership_labels
 from activities.providers.gcp.settings import LONGEST_RUN_SECONDS, Capacity, ComputeSettings, Reach
 from activities.providers.port import Invalid, Labels, Order, Phase, Ref
 
@@ -121,7 +121,16 @@ class Machine(NamedTuple):
         """Whose it is, if it is ours and this provider's: machines of TPU nodes are listed among instances too."""
         if RESOURCE_LABEL not in self.sent.labels or not self.sent.labels.get(HOSTS_LABEL, "").isdecimal():
             return None
-        return owner(self.sent.labels, {item.key: item.value for item in self.sent.metadata.items})
+        return owner(self.sent.labels, self._metadata)
+
+    @property
+    def health_said(self) -> str | None:
+        """How it wants to be asked, if it says so."""
+        return self._metadata.get(HEALTH_KEY)
+
+    @property
+    def _metadata(self) -> dict[str, str]:
+        return {item.key: item.value for item in self.sent.metadata.items}
 
     @property
     def slice_name(self) -> str:

@@ -13,6 +13,8 @@ RESERVED = "penstock-"
 """How the labels and metadata keys begin that are ours alone."""
 RESOURCE_LABEL = "penstock-resource"
 """The slice's name in the cloud, on each of its machines."""
+HEALTH_KEY = "penstock-health"
+"""The metadata key under which a resource says how its hosts are asked, where its group says it."""
 HOSTS_LABEL = "penstock-hosts"
 """How many machines the slice has, so that one that is missing is missed."""
 

@@ -1,5 +1,6 @@
 """What a group's `provider` says beside `kind`, for both kinds of Google provider."""
 
+import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import StrEnum
@@ -65,21 +66,42 @@ class Reach(StrEnum):
     EXTERNAL = "external"
 
 
-class Connection(Value):
-    """How a project is reached and its hosts asked: groups that agree on this share one provider."""
+class _Health(Value):
+    """How hosts are asked for their health."""
 
-    project: Text
-    endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
-    tpu_endpoint: Annotated[str, Field(pattern=r"^[^/]+:\d+$")] | None = None
     health: HealthBy = HealthBy.ADDRESS
     health_port: Annotated[Positive, Field(le=65535)] = DEFAULT_HEALTH_PORT
     health_timeout_seconds: Annotated[Seconds, Field(gt=0)] = Field(default=DEFAULT_HEALTH_SECONDS, alias="health_timeout")
     reach: Reach = Reach.INTERNAL
 
+
+class Connection(_Health):
+    """How a project is reached, and its hosts asked unless their resource says otherwise; groups that agree share a provider."""
+
+    project: Text
+    endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
+    tpu_endpoint: Annotated[str, Field(pattern=r"^[^/]+:\d+$")] | None = None
+
     @property
     def connection(self) -> "Connection":
         """The part that groups share."""
         return Connection.model_validate(self.model_dump(include=set(Connection.model_fields)))
+
+    @property
+    def health_said(self) -> str | None:
+        """How the group wants its hosts asked, as its resources say it; None if it says nothing."""
+        said = self.model_dump(mode="json", include=set(_Health.model_fields), exclude_unset=True)
+        return json.dumps(said, sort_keys=True) if said else None
+
+    def asking(self, health_said: str | None) -> "Connection":
+        """The same with hosts asked as their own resource says: groups of one place may differ in that."""
+        if health_said is None:
+            return self
+        try:
+            said = _Health.model_validate_json(health_said)
+        except ValidationError:
+            return self
+        return self.model_copy(update=said.model_dump(by_alias=False, exclude_unset=True))
 
 
 class _Settings(Connection):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from activities.providers.gcp.naming import ownership_metadata
+from activities.providers.gcp.naming import HEALTH_KEY, ownership_metadata
 from activities.providers.gcp.settings import ComputeSettings, HealthBy, Secret, TpuSettings, Words
 from activities.providers.port import Invalid, Order, ProviderError
 from activities.secrets import UnresolvedSecret, resolve
@@ -35,6 +35,8 @@ def told(order: Order, settings: TpuSettings | ComputeSettings) -> Told:
 
     extra = {key: words(value, "metadata", key) for key, value in settings.metadata.items()}
     metadata = extra | ownership_metadata(order.labels)
+    if (said := settings.health_said) is not None:
+        metadata[HEALTH_KEY] = said
     if settings.health is HealthBy.GUEST_ATTRIBUTES:
         metadata["enable-guest-attributes"] = "TRUE"
     if settings.startup_script is not None:

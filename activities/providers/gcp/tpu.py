@@ -205,12 +205,13 @@ class TpuProvider:
         return None
 
     async def _hosts(self, ref: Ref, node: SeenNode) -> tuple[Host, ...]:
-        addresses = node.addresses(self._connection.reach)
+        asking = self._connection.asking(node.health_said)
+        addresses = node.addresses(asking.reach)
         if node.repaired or node.phase in (Phase.PREEMPTED, Phase.FAILED, Phase.DELETING):
             return tuple(Host(address=address, asked=address is not None) for address in addresses)
-        if self._connection.health is HealthBy.GUEST_ATTRIBUTES:
+        if asking.health is HealthBy.GUEST_ATTRIBUTES:
             return await self._guests(ref, addresses)
-        return await health.ask(addresses, self._connection, self._session)
+        return await health.ask(addresses, asking, self._session)
 
     async def _guests(self, ref: Ref, addresses: tuple[str | None, ...]) -> tuple[Host, ...]:
         """What the hosts wrote about themselves, for workers without a route to them."""
@@ -229,7 +230,8 @@ class TpuProvider:
         if node is not None and (labels := node.owner) is not None:
             taken = node.phase is Phase.DELETING and queued is not None and queued.preempted
             phase = Phase.PREEMPTED if taken else node.phase
-            hosts = tuple(Host(address=address) for address in node.addresses(self._connection.reach))
+            reach = self._connection.asking(node.health_said).reach
+            hosts = tuple(Host(address=address) for address in node.addresses(reach))
             created_at, failure = node.created_at, node.failure
         elif queued is not None and (labels := queued.owner) is not None:
             phase, hosts, created_at = queued.phase, (Host(),) * queued.hosts, queued.created_at

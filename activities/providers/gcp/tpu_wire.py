@@ -9,7 +9,7 @@ from google.cloud import tpu_v2
 from activities.providers.gcp import catalogue
 from activities.providers.gcp.codes import Meaning
 from activities.providers.gcp.errors import Place, failure_of, fault_of_status
-from activities.providers.gcp.naming import owner, ownership_labels
+from activities.providers.gcp.naming import HEALTH_KEY, owner, ownership_labels
 from activities.providers.gcp.settings import Capacity, Reach, TpuSettings
 from activities.providers.port import Failure, FailureKind, Labels, Order, Phase, Ref
 
@@ -107,6 +107,12 @@ class SeenNode(NamedTuple):
         if phase is Phase.CREATING and None not in self.addresses(Reach.INTERNAL):
             return Phase.BOOTING
         return phase
+
+    @property
+    def health_said(self) -> str | None:
+        """How its hosts want to be asked, if it says so."""
+        said: str | None = self.pb.metadata.get(HEALTH_KEY)
+        return said
 
     @property
     def repaired(self) -> bool:
