@@ -8,6 +8,7 @@ from time import perf_counter
 from temporalio import activity
 from temporalio.client import Client
 
+from activities.metrics import EvaluationMetrics
 from penstock.contract import names
 from penstock.contract.orders import Launch, Orders
 from penstock.core.apply import apply
@@ -30,6 +31,7 @@ class Deciding:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._metrics = EvaluationMetrics()
         self._unbroken: dict[str, None] = {}
 
     @activity.defn(name=names.DECIDE)
@@ -41,7 +43,9 @@ class Deciding:
         state = await handle.query(names.DUMP, result_type=AutoscalerState)
         if state.recovered_in != run_id and await self._was_reset(cluster, run_id):
             return Orders(at=datetime.now(UTC), run_id=run_id, told=state.told, recover=RESET)
-        return await asyncio.to_thread(orders_of, state, run_id, datetime.now(UTC))
+        decision, orders = await asyncio.to_thread(evaluated, state, run_id, datetime.now(UTC))
+        self._metrics.record(cluster, state, decision, orders)
+        return orders
 
     async def _was_reset(self, cluster: str, run_id: str) -> bool:
         """Whether the run continues another one from the middle: its first event then names that one."""
@@ -58,12 +62,12 @@ class Deciding:
         return False
 
 
-def orders_of(state: AutoscalerState, run_id: str, at: datetime) -> Orders:
-    """The orders of a decision on a state at a moment. Slices get their names here, so that they are recorded with the orders."""
+def evaluated(state: AutoscalerState, run_id: str, at: datetime) -> tuple[Decision, Orders]:
+    """A decision on a state at a moment, and its orders. Slices get their names here: they are recorded with the orders."""
     began = perf_counter()
     decision = decide(view_of(apply(state, TimePassed(at=max(at, state.now)))).snapshot)
     wanted = _first(decision.launches)
-    return Orders(
+    orders = Orders(
         at=at,
         run_id=run_id,
         told=state.told,
@@ -80,6 +84,7 @@ def orders_of(state: AutoscalerState, run_id: str, at: datetime) -> Orders:
         next_change_at=decision.next_change_at if wanted == decision.launches else at,
         seconds=round(perf_counter() - began, 3),
     )
+    return decision, orders
 
 
 def _first(launches: tuple[Wanted, ...]) -> tuple[Wanted, ...]:

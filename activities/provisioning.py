@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.metrics import count_create_error
 from activities.nudges import Nudges
 from activities.providers import port
 from activities.providers.port import FailureKind, Gone, Observation, Order, Queued
 from activities.providers.registry import CONNECTION_SETTINGS, Providers
 from penstock.contract import names
 from penstock.contract.lives import Asked, Dismissed, Sighting, SliceSpec
+from penstock.contract.metrics import TRANSIENT
 from penstock.model.cluster import Provider as ProviderConfig
 from penstock.model.failures import Failure
 
@@ -39,9 +41,12 @@ class Provisioning:
             provider = await self._providers.of(spec.provider, spec.settings)
             outcome = await _beating(provider.create(order_of(spec)))
         except port.Transient as error:
+            count_create_error(spec.provider, TRANSIENT)
             raise _repeatable(error) from error
         except port.ProviderError as error:
-            return Asked(outcome="refused", failure=failure_of(error))
+            failure = failure_of(error)
+            count_create_error(spec.provider, failure.kind)
+            return Asked(outcome="refused", failure=failure)
         finally:
             self._nudges.nudge(place_key(spec))
         if isinstance(outcome, Queued):

@@ -1,19 +1,82 @@
 """The way to a Temporal server: address, namespace, keys and certificates from the environment, as its own tools read them."""
 
-from temporalio.client import Client
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from temporalio.client import Client, Interceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 """Where a Temporal server listens unless told otherwise."""
+CLIENT, WORKER = "penstock-client", "penstock-worker"
+"""The services that spans come from, unless OTEL_SERVICE_NAME says otherwise."""
+FLUSH_SECONDS = 2.0
+"""For the spans of a process that ends: a collector that is down is not waited for any longer."""
 
 
-async def connect(*, address: str | None = None, namespace: str | None = None) -> Client:
-    """A client of the server that the environment names, or the one given."""
+async def connect(*, address: str | None = None, namespace: str | None = None, traced: bool = True) -> Client:
+    """A client of the server that the environment names, or the one given; traced if the environment asks for traces."""
     settings = ClientConfig.load_client_connect_config()
     if address is not None:
         settings["target_host"] = address
     if namespace is not None:
         settings["namespace"] = namespace
     settings.setdefault("target_host", DEFAULT_ADDRESS)
-    return await Client.connect(**settings, data_converter=pydantic_data_converter)
+    interceptors = [_tracing()] if traced and asks_for_traces() else []
+    return await Client.connect(**settings, data_converter=pydantic_data_converter, interceptors=interceptors)
+
+
+def asks_for_traces(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether an environment asks for traces, in OpenTelemetry's own variables."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip()
+    if exporter:
+        return exporter == "otlp"
+    return any(environment.get(name) for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
+
+
+@cache
+def tracer_provider(service: str) -> "TracerProvider":
+    """The process's own way to a collector, by OTLP over gRPC. It leaves the program's global provider alone."""
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    resource = Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME", service)})
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+async def flush_traces(service: str = CLIENT) -> None:
+    """Send the spans of a process that is about to end at once."""
+    if not asks_for_traces():
+        return
+    loop, sent = asyncio.get_running_loop(), asyncio.Event()
+
+    def flush() -> None:
+        tracer_provider(service).force_flush()
+        with suppress(RuntimeError):  # Too late: the loop is closed.
+            loop.call_soon_threadsafe(sent.set)
+
+    # A thread of its own, because flushing knows no deadline and a loop would not end before a thread of its own.
+    Thread(target=flush, daemon=True).start()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(sent.wait(), FLUSH_SECONDS)
+
+
+def _tracing() -> Interceptor:
+    from temporalio.contrib.opentelemetry import TracingInterceptor
+
+    return TracingInterceptor(tracer_provider(CLIENT).get_tracer("penstock"))

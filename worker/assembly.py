@@ -16,9 +16,11 @@ from activities.provisioning import Provisioning
 from activities.rolls import Rolls, guard_inventories
 from activities.verifying import Verifying
 from activities.watching import Watching
+from penstock.connection import WORKER, flush_traces
 from worker.sandbox import production_runner
 from worker.settings import Settings
 from worker.stopping import Stopping
+from worker.telemetry import tracing
 from workflows.autoscaler import AutoscalerWorkflow
 from workflows.examination import DoctorWorkflow
 from workflows.inventory import InventoryWorkflow
@@ -48,20 +50,25 @@ class Assembly(NamedTuple):
 
 def assembled(client: Client, settings: Settings) -> Assembly:
     """A worker on a connection, ready to run."""
-    providers = Providers()
+    providers, traces = Providers(), tracing(settings)
     worker = Worker(
         client,
         task_queue=settings.task_queue,
         workflows=WORKFLOWS,
         activities=_activities(client, providers),
         workflow_runner=production_runner(),
-        interceptors=[Stopping()],
+        interceptors=[Stopping(), *([traces] if traces else [])],
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=GRACE,
         max_cached_workflows=CACHED_WORKFLOWS,
         max_concurrent_activities=CONCURRENT_ACTIVITIES,
     )
-    return Assembly(worker, lambda: guard_inventories(client, task_queue=settings.task_queue), providers.close)
+
+    async def close() -> None:
+        await providers.close()
+        await flush_traces(WORKER)
+
+    return Assembly(worker, lambda: guard_inventories(client, task_queue=settings.task_queue), close)
 
 
 def _activities(client: Client, providers: Providers) -> list[Callable[..., Any]]:

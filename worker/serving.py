@@ -45,7 +45,7 @@ async def connected() -> Client:
     address = told.get("target_host", DEFAULT_ADDRESS)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            client = await connect()
+            client = await connect(traced=False)
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     except (RuntimeError, TimeoutError):
         raise Unreachable(

@@ -4,8 +4,10 @@ import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from activities.providers.registry import LOCAL_URL, SIM_URL
+from penstock.connection import asks_for_traces
 from penstock.contract.names import TASK_QUEUE
 
 _ADDRESS = re.compile(r"^(?P<host>[^:\s]+|\[[^\]\s]+\]):(?P<port>\d{1,5})$")
@@ -23,7 +25,11 @@ class Settings(NamedTuple):
     metrics: str | None = None
     """Where Prometheus finds the metrics, `host:port`; nowhere unless set."""
     otlp_endpoint: str | None = None
-    """Where metrics are sent by OTLP over gRPC; nowhere unless set."""
+    """Where metrics are sent by OTLP over gRPC, unless Prometheus fetches them; nowhere unless set."""
+    otlp_headers: tuple[tuple[str, str], ...] = ()
+    """What is sent along with them, such as a key."""
+    traces: bool = False
+    """Whether spans are sent; where to, the exporter reads for itself."""
 
 
 def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -36,7 +42,9 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         task_queue=queue,
         metrics=_address(environment, "PENSTOCK_METRICS"),
-        otlp_endpoint=_checked_url(environment, "OTEL_EXPORTER_OTLP_ENDPOINT"),
+        otlp_endpoint=_metrics_endpoint(environment),
+        otlp_headers=_headers(environment, "OTEL_EXPORTER_OTLP_HEADERS"),
+        traces=asks_for_traces(environment),
     )
 
 
@@ -48,6 +56,20 @@ def _address(environment: Mapping[str, str], name: str) -> str | None:
     if read is None or not 0 < int(read["port"]) <= _LARGEST_PORT:
         raise BadSettings(f"{name} is {told!r}, which is no address; write host:port, such as 127.0.0.1:9464")
     return told
+
+
+def _metrics_endpoint(environment: Mapping[str, str]) -> str | None:
+    """Where OTLP metrics go. One address serves metrics and traces; either can be declined."""
+    told = _checked_url(environment, "OTEL_EXPORTER_OTLP_ENDPOINT")
+    declined = environment.get("OTEL_METRICS_EXPORTER") == "none" or environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    return None if declined else told
+
+
+def _headers(environment: Mapping[str, str], name: str) -> tuple[tuple[str, str], ...]:
+    pairs = [pair.partition("=") for pair in environment.get(name, "").split(",") if pair.strip()]
+    if any(not key.strip() or not sign for key, sign, _ in pairs):
+        raise BadSettings(f"{name} cannot be read; write name=value, with commas between several")
+    return tuple((key.strip(), unquote(value.strip())) for key, _, value in pairs)
 
 
 def _checked_url(environment: Mapping[str, str], name: str) -> str | None:

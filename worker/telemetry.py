@@ -1,7 +1,8 @@
-"""The process's runtime: the SDK's log beside our own, and metrics served to Prometheus or sent by OTLP if configured."""
+"""The process's runtime: the SDK's log beside our own; metrics for Prometheus or by OTLP, and traces, if configured."""
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from temporalio.runtime import (
     LogForwardingConfig,
@@ -13,11 +14,17 @@ from temporalio.runtime import (
     TelemetryFilter,
 )
 
+from penstock.connection import WORKER, tracer_provider
+from penstock.contract.metrics import METRICS
 from worker.settings import BadSettings, Settings
+
+if TYPE_CHECKING:
+    from worker.tracing import Tracing
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _FILTER = TelemetryFilter(core_level="WARN", other_level="ERROR")
 _CORE = logging.getLogger("temporalio.core")
+_BUCKETS = {metric.name: metric.buckets for metric in METRICS if metric.buckets}
 
 
 def log_to(path: Path | None) -> None:
@@ -38,7 +45,23 @@ def configure_runtime(settings: Settings) -> None:
 def _metrics(settings: Settings) -> tuple[PrometheusConfig | OpenTelemetryConfig | None, str]:
     """Where metrics go, and the setting that says so."""
     if settings.metrics is not None:
-        return PrometheusConfig(bind_address=settings.metrics), f"PENSTOCK_METRICS is {settings.metrics}"
+        served = PrometheusConfig(bind_address=settings.metrics, durations_as_seconds=True, histogram_bucket_overrides=_BUCKETS)
+        return served, f"PENSTOCK_METRICS is {settings.metrics}"
     if settings.otlp_endpoint is not None:
-        return OpenTelemetryConfig(url=settings.otlp_endpoint), f"OTEL_EXPORTER_OTLP_ENDPOINT is {settings.otlp_endpoint}"
+        sent = OpenTelemetryConfig(
+            url=settings.otlp_endpoint,
+            headers=dict(settings.otlp_headers),
+            durations_as_seconds=True,
+            histogram_bucket_overrides=_BUCKETS,
+        )
+        return sent, f"OTEL_EXPORTER_OTLP_ENDPOINT is {settings.otlp_endpoint}"
     return None, ""
+
+
+def tracing(settings: Settings) -> "Tracing | None":
+    """What makes spans, if they are wanted: only then is OpenTelemetry loaded."""
+    if not settings.traces:
+        return None
+    from worker.tracing import Tracing
+
+    return Tracing(tracer_provider(WORKER))

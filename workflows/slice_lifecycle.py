@@ -27,7 +27,7 @@ from penstock.core.lifecycle import (
 )
 from penstock.model.failures import Phase
 from penstock.model.slices import ENDED, SliceState
-from workflows import policies
+from workflows import moves, policies
 from workflows.timelines import timeline
 
 T = TypeVar("T")
@@ -263,7 +263,8 @@ class SliceLifecycleWorkflow:
         return self._life.state not in _BEFORE_DELETING or deadline_seconds(self._life) is None
 
     def _apply(self, event: LifeEvent) -> None:
-        self._life = advance(self._life, event)
+        before, self._life = self._life, advance(self._life, event)
+        moves.tell(before, self._life)
         workflow.set_current_details(timeline(self._life))
 
     def _cancel(self) -> None:

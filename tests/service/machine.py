@@ -69,10 +69,10 @@ class Machine:
                 child.kill()
         self.sim.kill()
 
-    def new_worker(self, name: str) -> Child:
-        """Another worker process, not yet started."""
+    def new_worker(self, name: str, **environment: str) -> Child:
+        """Another worker process, not yet started; `environment` comes to what it needs to find this machine."""
         command = [sys.executable, "-m", "worker"]
-        return Child(name, command, log=self.folder / f"{name}.log", environment=self.environment)
+        return Child(name, command, log=self.folder / f"{name}.log", environment=self.environment | environment)
 
     def start_worker(self, worker: Child | None = None) -> None:
         """Start the worker (again); returns when it works."""

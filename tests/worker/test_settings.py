@@ -14,9 +14,12 @@ def test_everything_can_be_set() -> None:
         "PENSTOCK_TASK_QUEUE": "gpu-workers",
         "PENSTOCK_METRICS": "127.0.0.1:9464",
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317",
+        "OTEL_EXPORTER_OTLP_HEADERS": "key=a=b%20c, tenant=t",
     }
 
-    assert settings_from(environment) == Settings("gpu-workers", "127.0.0.1:9464", "http://collector:4317")
+    assert settings_from(environment) == Settings(
+        "gpu-workers", "127.0.0.1:9464", "http://collector:4317", (("key", "a=b c"), ("tenant", "t")), traces=True
+    )
 
 
 @pytest.mark.parametrize(

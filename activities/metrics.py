@@ -1,0 +1,64 @@
+"""What activities measure, on the meter of the worker's runtime; nothing at all while it has none."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from temporalio import activity
+from temporalio.common import MetricMeter
+
+from penstock.contract import metrics
+from penstock.contract.metrics import Metric
+from penstock.contract.orders import Orders
+from penstock.core.state import AutoscalerState
+from penstock.model.decision import Decision, Tier
+
+Labels = tuple[str, ...]
+
+
+class EvaluationMetrics:
+    """What evaluations in this process find. Gauges keep what they were last set to, so what is no more is set to zero."""
+
+    def __init__(self) -> None:
+        self._shown: dict[tuple[Metric, str], dict[Labels, None]] = {}
+
+    def record(self, cluster: str, state: AutoscalerState, decision: Decision, orders: Orders) -> None:
+        """Show an evaluation to whoever collects metrics; costs nothing if nobody does."""
+        meter = activity.metric_meter()
+        if meter is MetricMeter.noop:
+            return
+        histogram = meter.create_histogram_float(
+            metrics.EVALUATION_SECONDS.name, metrics.EVALUATION_SECONDS.description, metrics.EVALUATION_SECONDS.unit
+        )
+        histogram.record(orders.seconds, {"cluster": cluster})
+        self._show(meter, metrics.ENTRIES, cluster, _outcomes(orders))
+        self._show(meter, metrics.UNMET, cluster, {(code.value,): entries for code, entries in orders.unmet.items()})
+        self._show(meter, metrics.SLICES, cluster, _slices(state))
+        self._show(meter, metrics.COST_PER_HOUR, cluster, {(): decision.cost_per_hour.before})
+        self._show(meter, metrics.EVALUATED, cluster, {(): datetime.now(UTC).timestamp()})
+
+    def _show(self, meter: MetricMeter, metric: Metric, cluster: str, values: Mapping[Labels, float]) -> None:
+        gauge = meter.create_gauge_float(metric.name, metric.description, metric.unit)
+        known = self._shown.setdefault((metric, cluster), {})
+        known |= dict.fromkeys(values)
+        for labels in known:
+            gauge.set(float(values.get(labels, 0)), dict(zip(metric.labels, (cluster, *labels), strict=True)))
+
+
+def count_create_error(provider: str, kind: str) -> None:
+    """One create call that a cloud did not take."""
+    metric = metrics.CREATE_ERRORS
+    counter = activity.metric_meter().create_counter(metric.name, metric.description, metric.unit)
+    counter.add(1, {"provider": provider, "kind": kind})
+
+
+def _outcomes(orders: Orders) -> dict[Labels, int]:
+    placed: dict[Labels, int] = {(tier.value,): orders.placed.get(tier, 0) for tier in Tier}
+    return placed | {(metrics.UNMET_OUTCOME,): sum(orders.unmet.values())}
+
+
+def _slices(state: AutoscalerState) -> dict[Labels, int]:
+    counts: dict[Labels, int] = {}
+    for piece in state.slices:
+        labels = (piece.group, piece.state.value)
+        counts[labels] = counts.get(labels, 0) + 1
+    return counts
