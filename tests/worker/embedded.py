@@ -29,7 +29,8 @@ class Embedded:
         self.home = folder / "home"
         self.cluster_file = folder / "cluster.yaml"
         self.cluster_file.write_text(yaml.safe_dump(CLUSTER))
-        self._options = options
+        (folder / "sim.yaml").write_text("defaults: {boot_latency: 20ms}\n")
+        self._options: dict[str, object] = {"scenario": folder / "sim.yaml", **options}
         self._starts = 0
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -1,0 +1,90 @@
+"""A worker as a process: it says what is wrong with its surroundings, prepares the server, and stops in order."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+
+from penstock.contract.names import SEARCH_ATTRIBUTES
+from penstock.model.slices import SliceState
+from tests.service.machine import Machine
+from tests.service.stage import group, staged
+from worker.attributes import register_attributes
+
+SECONDS = 60.0
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (
+            {"TEMPORAL_ADDRESS": "127.0.0.1:1"},
+            "error: no Temporal server answers at 127.0.0.1:1; start one, or set TEMPORAL_ADDRESS to where it is (host:port)",
+        ),
+        ({"PENSTOCK_METRICS": "9464"}, "error: PENSTOCK_METRICS is '9464', which is no address"),
+    ],
+)
+def test_what_keeps_it_from_working_is_one_line(environment: dict[str, str], told: str) -> None:
+    done = _run_worker(environment)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(told)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_namespace_that_is_not_there_is_named(machine: Machine) -> None:
+    done = _run_worker({"TEMPORAL_ADDRESS": machine.address, "TEMPORAL_NAMESPACE": "elsewhere"})
+
+    assert done.returncode == 2
+    assert f"the Temporal server at {machine.address} has no namespace 'elsewhere'" in done.stderr
+
+
+def test_search_attributes_are_registered_once(machine: Machine) -> None:
+    async def story() -> None:
+        client = await machine.client()
+        listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+        for name in SEARCH_ATTRIBUTES:
+            assert listed.custom_attributes[name] == IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+
+        assert await register_attributes(client) == ()
+
+    asyncio.run(story())
+
+
+def test_a_worker_that_is_told_to_stop_hands_over_at_once_and_in_order(machine: Machine) -> None:
+    """The only worker stops in the middle of things; the next one goes on as if nothing had happened."""
+
+    async def story() -> None:
+        async with staged(machine, group(max_slices=3)) as stage:
+            await stage.autoscaler.submit_demand([{"id": f"t{i}", "resources": {"cpu": 4}} for i in range(3)])
+            assert machine.worker is not None
+            began = time.monotonic()
+            code = await asyncio.to_thread(machine.worker.stop, seconds=SECONDS)
+            stopped_in = time.monotonic() - began
+            await machine.revive_worker()
+
+            status = await stage.eventually(
+                stage.autoscaler.status, lambda status: status.groups[0].slices.get(SliceState.READY) == 3
+            )
+            assert (code, status.slices) == (0, 3)
+            assert len(await stage.cloud.ever_made()) == 3
+            assert stopped_in < SECONDS / 2
+
+    asyncio.run(story())
+
+
+def _run_worker(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "PENSTOCK_", "OTEL_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "worker"],
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
