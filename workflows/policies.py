@@ -6,14 +6,19 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
+ALIVE = timedelta(seconds=10)
+"""An activity that was not heard of for so long went down with its worker: what it did is begun again elsewhere."""
+
 DECIDE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=60),
+    "heartbeat_timeout": ALIVE,
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=10)),
 }
 """A decision takes a second at most; one that hangs is begun again elsewhere."""
 
 KEEP: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=60),
+    "heartbeat_timeout": ALIVE,
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
 }
 """Calls to Temporal itself."""
