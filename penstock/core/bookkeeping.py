@@ -156,10 +156,10 @@ class _Books:
 
 
 def _moved(before: Slice | None, report: SliceReport) -> Slice:
-    told = {"state": report.state, "since": report.since, "queued": report.queued, "sequence": report.sequence}
+    told: Changes = {"state": report.state, "since": report.since, "queued": report.queued, "sequence": report.sequence}
     if before is not None:
         return before.model_copy(update=told)
-    return Slice(id=report.slice_id, group=report.group, **told)
+    return Slice.model_construct(id=report.slice_id, group=report.group, **told)
 
 
 def _matters(before: Slice | None, report: SliceReport) -> bool:

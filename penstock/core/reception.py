@@ -111,8 +111,10 @@ def _slices_reported(_state: AutoscalerState, raw: bytes, at: datetime) -> Recei
     return (SlicesReported(at=at, reports=read(SliceReports, raw).reports),)
 
 
-def _location_reported(_state: AutoscalerState, raw: bytes, at: datetime) -> Received:
-    return (LocationReported(at=at, report=read(LocationReport, raw)),)
+def _location_reported(_state: AutoscalerState, raw: bytes, _at: datetime) -> Received:
+    """At the time that the report says: slices are started because of it, and a recorded time is the same on every replay."""
+    report = read(LocationReport, raw)
+    return (LocationReported(at=report.at, report=report),)
 
 
 _SIGNALS: dict[str, Callable[[AutoscalerState, bytes, datetime], Received]] = {

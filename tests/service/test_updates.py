@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowFailureError
 
 from penstock.client import AutoscalerClient, NoSuchCluster, Refused
 from penstock.contract.messages import LARGEST_MESSAGE
@@ -23,6 +24,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_no_trace(machine: Machine) ->
         await autoscaler.submit_demand(tasks(1))
         await ready(stage, "small", 1)
         (piece,) = (await autoscaler.slices()).slices
+        await stage.eventually(autoscaler.dump, lambda state: state.orders and state.orders.told == state.told)
         before = await autoscaler.status()
         assert f"did you mean {piece.id}?" in await refusal(autoscaler.drain(piece.id[:-1] + "_"))
         assert "is not draining, it is READY" in await refusal(autoscaler.cancel_drain(piece.id))
@@ -100,5 +102,22 @@ def test_a_forced_deletion_does_not_wait_for_work(machine: Machine) -> None:
         await stage.autoscaler.delete(force=True)
         await stage.autoscaler.deleted()
         assert await stage.cloud.existing() == []
+
+    played(machine, story)
+
+
+def test_a_cancelled_autoscaler_keeps_its_slices_and_the_next_one_finds_them(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand(tasks(2, cpu=4))
+        await ready(stage, "small", 2)
+        before = {piece.id for piece in (await stage.autoscaler.slices()).slices}
+        await stage.workflow.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await stage.workflow.result()
+        assert await stage.autoscaler.start(stage.config)
+        await stage.autoscaler.submit_demand(tasks(2, cpu=4))
+        await ready(stage, "small", 2)
+        assert {piece.id for piece in (await stage.autoscaler.slices()).slices} == before
+        assert len(await stage.cloud.ever_made()) == 2
 
     played(machine, story)
