@@ -2,26 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
-from temporalio.client import (
-    Client,
-    WorkflowExecutionStatus,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowQueryRejectedError,
-    WorkflowUpdateFailedError,
-)
-from temporalio.common import QueryRejectCondition, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.client import Client
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
 
+from penstock.client.calls import Calls, Refused, size_of
 from penstock.contract import names
 from penstock.contract.answers import TOO_LARGE, Accepted, ClusterStatus, Done, SlicePage
 from penstock.contract.messages import (
@@ -53,27 +45,8 @@ from penstock.model.slices import Slice, StandingItem
 
 CHECKED_AFTER_SECONDS = 10.0
 """Reports get no answer: so often at most a reporter asks by itself whether everything must be sent again."""
-TRIES = 20
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
-"""Runs change within milliseconds, and seldom twice in a row; a server that sends back for so long is in trouble."""
-_NOT_READY = b"WorkflowNotReadyFailure"
-"""How Temporal marks an update that met a run on its way out."""
 FIRST_START = "a new autoscaler knows no slices; whatever exists is found before anything is ordered"
 _WANTS: TypeAdapter[tuple[StandingItem, ...]] = TypeAdapter(tuple[StandingItem, ...])
-
-T = TypeVar("T")
-
-
-class NoSuchCluster(LookupError):  # noqa: N818 - it says what is the case
-    """No autoscaler of that name runs."""
-
-    def __init__(self, cluster: str) -> None:
-        super().__init__(f"there is no cluster {cluster!r} here; start it with its configuration")
-        self.cluster = cluster
-
-
-class Refused(Exception):  # noqa: N818 - it says what is the case
-    """The autoscaler did not take it, and says why."""
 
 
 class AutoscalerClient:
@@ -85,6 +58,7 @@ class AutoscalerClient:
     def __init__(self, client: Client, cluster: str, *, task_queue: str = names.TASK_QUEUE) -> None:
         self.cluster = cluster
         self._client = client
+        self._calls = Calls(client, cluster)
         self._task_queue = task_queue
         self._epoch = int(time.time() * 1000)
         self._outboxes: dict[str, Outbox] = {}
@@ -138,45 +112,45 @@ class AutoscalerClient:
         async with self._one_at_a_time:
             *first, last = _usage_parts(usage or {}) or [{}]
             for part in first:
-                await self._signal(names.USAGE, UsageMessage(usage=part))
+                await self._calls.signal(names.USAGE, UsageMessage(usage=part))
             rest = ReportMessage(usage=last or None, confirmed=tuple(confirmed))
             if tasks is None:
-                await self._signal(names.REPORT, rest)
+                await self._calls.signal(names.REPORT, rest)
                 return
             await self._check(source)
             demand, outbox = as_demand(tasks), self._outbox(source)
             messages = () if outbox.holds(demand) else outbox.messages(demand)
             for message in messages[:-1]:
-                await self._signal(names.DEMAND, message)
+                await self._calls.signal(names.DEMAND, message)
             last_message = messages[-1] if messages else None
             whole = rest.model_copy(update={"demand": last_message})
-            if last_message is not None and _size(whole) > LARGEST_MESSAGE:
-                await self._signal(names.DEMAND, last_message)
+            if last_message is not None and size_of(whole) > LARGEST_MESSAGE:
+                await self._calls.signal(names.DEMAND, last_message)
                 whole = rest
-            await self._signal(names.REPORT, whole)
+            await self._calls.signal(names.REPORT, whole)
             outbox.delivered(demand)
 
     async def usage(self, usage: Mapping[str, Any]) -> None:
         """Say what runs where: per slice one word, or one usage per host."""
         for part in _usage_parts(usage):
-            await self._signal(names.USAGE, UsageMessage(usage=part))
+            await self._calls.signal(names.USAGE, UsageMessage(usage=part))
 
     async def confirm_drain(self, *slice_ids: str) -> None:
         """Say that nothing runs on these slices any more."""
-        await self._signal(names.CONFIRM_DRAIN, ConfirmDrainMessage(slices=slice_ids))
+        await self._calls.signal(names.CONFIRM_DRAIN, ConfirmDrainMessage(slices=slice_ids))
 
     # What anyone may ask.
 
     async def status(self, since: int | None = None) -> ClusterStatus:
         """How the cluster is; with the version one has, a short answer if nothing changed."""
-        status = await self._query(names.STATUS, ClusterStatus, StatusRequest(since=since))
+        status = await self._calls.query(names.STATUS, ClusterStatus, StatusRequest(since=since))
         self._note(status)
         return status
 
     async def decision(self) -> DecisionSummary:
         """What would be decided now, and why. A large cluster is decided on here, by its dump."""
         try:
-            return await self._query(names.DECISION, DecisionSummary)
+            return await self._calls.query(names.DECISION, DecisionSummary)
         except Refused as refused:
             if TOO_LARGE not in str(refused):
                 raise
@@ -185,7 +159,7 @@ class AutoscalerClient:
     async def explain(self, task_id: str) -> Explanation:
         """What becomes of one task, and why. A large cluster is decided on here, by its dump."""
         try:
-            return await self._query(names.EXPLAIN, Explanation, task_id)
+            return await self._calls.query(names.EXPLAIN, Explanation, task_id)
         except Refused as refused:
             if TOO_LARGE not in str(refused):
                 raise
@@ -195,7 +169,9 @@ class AutoscalerClient:
         self, *, group: str | None = None, state: str | None = None, page: int = 1, page_size: int = 200
     ) -> SlicePage:
         """One page of the slices in the ledger."""
-        return await self._query(names.SLICES, SlicePage, SlicesRequest(group=group, state=state, page=page, page_size=page_size))
+        return await self._calls.query(
+            names.SLICES, SlicePage, SlicesRequest(group=group, state=state, page=page, page_size=page_size)
+        )
 
     async def all_slices(self, *, group: str | None = None, state: str | None = None) -> AsyncIterator[Slice]:
         """Every slice in the ledger, page by page."""
@@ -208,7 +184,7 @@ class AutoscalerClient:
 
     async def dump(self) -> AutoscalerState:
         """Everything the autoscaler knows."""
-        return await self._query(names.DUMP, AutoscalerState)
+        return await self._calls.query(names.DUMP, AutoscalerState)
 
     # What an operator orders.
 
@@ -253,14 +229,9 @@ class AutoscalerClient:
 
     async def deleted(self) -> None:
         """Return once the cluster was deleted to its end."""
-        with self._in_words():
-            await self._handle.result()
+        await self._calls.end()
 
     # How.
-
-    @property
-    def _handle(self) -> "WorkflowHandle[Any, Any]":
-        return self._client.get_workflow_handle(names.autoscaler_id(self.cluster))
 
     def _outbox(self, source: str) -> Outbox:
         return self._outboxes.setdefault(source, Outbox(source, self._epoch))
@@ -268,7 +239,7 @@ class AutoscalerClient:
     async def _submit(self, outbox: Outbox, demand: Any) -> Accepted:
         accepted: Accepted | None = None
         for message in outbox.messages(demand):
-            accepted = await self._update(names.SUBMIT_DEMAND, message, Accepted)
+            accepted = await self._calls.update(names.SUBMIT_DEMAND, message, Accepted)
         assert accepted is not None
         outbox.delivered(demand)
         return accepted
@@ -289,54 +260,7 @@ class AutoscalerClient:
                 outbox.begin_again(after=stands.epoch if stands else -1)
 
     async def _order(self, name: str, message: Any) -> Done:
-        return await self._update(name, message, Done)
-
-    async def _update(self, name: str, message: Any, result: type[T]) -> T:
-        """Tried again while runs change: a message that meets one on its way out may be sent back. All updates are repeatable."""
-        with self._in_words():
-            for attempt in range(TRIES):
-                try:
-                    answer: T = await self._handle.execute_update(name, _fitting(name, message), result_type=result)
-                    return answer
-                except RPCError as error:
-                    if _NOT_READY not in error.raw_grpc_status or attempt == TRIES - 1:
-                        raise
-                await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
-        raise AssertionError("the last attempt returns or raises")
-
-    async def _query(self, name: str, result: type[T], *arguments: Any) -> T:
-        with self._in_words():
-            for attempt in range(TRIES):
-                try:
-                    answer: T = await self._handle.query(
-                        name, args=arguments, result_type=result, reject_condition=QueryRejectCondition.NOT_OPEN
-                    )
-                    return answer
-                except WorkflowQueryRejectedError as rejected:
-                    if rejected.status != WorkflowExecutionStatus.CONTINUED_AS_NEW or attempt == TRIES - 1:
-                        raise
-                    # The run that was asked has just made way for the next one, which is asked now.
-        raise AssertionError("the last attempt returns or raises")
-
-    async def _signal(self, name: str, message: Any) -> None:
-        with self._in_words():
-            await self._handle.signal(name, _fitting(name, message))
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """What goes wrong, as one of two exceptions; anything else is the connection's own."""
-        try:
-            yield
-        except WorkflowUpdateFailedError as error:
-            raise Refused(getattr(error.cause, "message", str(error.cause))) from None
-        except WorkflowQueryFailedError as error:
-            raise Refused(str(error)) from None
-        except WorkflowQueryRejectedError:
-            raise NoSuchCluster(self.cluster) from None
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                raise NoSuchCluster(self.cluster) from None
-            raise
+        return await self._calls.update(name, message, Done)
 
 
 def _summary_of(state: AutoscalerState) -> DecisionSummary:
@@ -345,23 +269,12 @@ def _summary_of(state: AutoscalerState) -> DecisionSummary:
     return summarize(decision, view.demand, remedies_for(view.snapshot, decision))
 
 
-def _size(message: Any) -> int:
-    return len(message.model_dump_json()) if isinstance(message, BaseModel) else len(str(message))
-
-
-def _fitting(name: str, message: Any) -> Any:
-    """The message, unless it is too large to send."""
-    if _size(message) > LARGEST_MESSAGE:
-        raise Refused(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {_size(message)}")
-    return message
-
-
 def _usage_parts(usage: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Usage as plain JSON, in as many messages as it takes."""
     plain: dict[str, Any] = to_jsonable_python(dict(usage))
     if not plain:
         return []
-    if len(plain) == 1 or _size(UsageMessage(usage=plain)) <= LARGEST_MESSAGE // 2:
+    if len(plain) == 1 or size_of(UsageMessage(usage=plain)) <= LARGEST_MESSAGE // 2:
         return [plain]
     names_of = list(plain)
     halves = (names_of[: len(names_of) // 2], names_of[len(names_of) // 2 :])
