@@ -4,6 +4,8 @@ Imported only where traces are wanted. Workflows hand the header of a message on
 what they do is the same with and without it.
 """
 
+import asyncio
+import json
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -13,7 +15,6 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import PayloadConverter
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ContinueAsNewInput,
@@ -116,13 +117,17 @@ class _HandingOn(WorkflowOutboundInterceptor):
         super().__init__(next)
         self._carrying = carrying
         self._decided_for: Payload | None = None
-        """The trace of the last decision: slices belong to the message that led to their order, not to one that came since."""
+        """The newest trace when the last decision came: its slices are started in batches, and more may be heard meanwhile."""
 
     def start_activity(self, input: StartActivityInput) -> "workflow.ActivityHandle[Any]":  # noqa: A002 - its name in the SDK
-        if input.activity == names.DECIDE:
-            self._decided_for = self._carrying.heard
         _add(input, self._carrying.heard)
-        return super().start_activity(input)
+        call = super().start_activity(input)
+        if input.activity == names.DECIDE:
+            call.add_done_callback(self._decided)
+        return call
+
+    def _decided(self, _call: "asyncio.Task[Any]") -> None:
+        self._decided_for = self._carrying.heard
 
     async def start_child_workflow(self, input: StartChildWorkflowInput) -> "workflow.ChildWorkflowHandle[Any, Any]":  # noqa: A002
         _add(input, self._decided_for or self._carrying.heard)
@@ -141,8 +146,13 @@ def _add(outgoing: StartActivityInput | StartChildWorkflowInput | ContinueAsNewI
 def _context_of(header: Payload | None) -> Context | None:
     if header is None:
         return None
-    carrier = PayloadConverter.default.from_payload(header)
-    return _W3C.extract(carrier) if isinstance(carrier, dict) else None
+    try:
+        carrier = json.loads(header.data)
+    except ValueError:
+        return None  # Encrypted, or not of the SDK's making: a workflow must not stumble over it.
+    if not isinstance(carrier, dict):
+        return None
+    return _W3C.extract({name: value for name, value in carrier.items() if isinstance(value, str)})
 
 
 def _note(span: Span, result: Any) -> None:

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import Replayer
+from temporalio.worker import Interceptor, Replayer
 
 from penstock.contract.metrics import CREATE_ERRORS, DELETIONS_OVERDUE, METRICS, UNMET
 from penstock.model.slices import SliceState
@@ -28,9 +30,21 @@ from worker.sandbox import production_runner
 from worker.settings import Settings
 from worker.telemetry import tracing
 
-SUBMITTED = "StartWorkflowUpdate:submit_demand"
+SUBMITTED, REPORTED = "StartWorkflowUpdate:submit_demand", "SignalWorkflow:report"
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "100"}
 """Spans are sent at once, instead of after five seconds."""
+CONTROLLER = """
+import asyncio, json, os, sys
+from penstock.client import AutoscalerClient
+from penstock.connection import connect, flush_traces
+
+async def main(cluster, tasks):
+    await AutoscalerClient(await connect(), cluster).report(json.loads(tasks))
+    await flush_traces()
+
+asyncio.run(main(*sys.argv[1:]))
+os._exit(0)
+"""
 NOTHING: Mapping[str, str] = {}
 Working = Callable[..., AbstractContextManager[Machine]]
 
@@ -43,8 +57,11 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Working]:
-    """A machine of these tests' own, on which one worker at a time runs, in an environment of a test's choice."""
-    machine = Machine(tmp_path_factory.mktemp("watched"))
+    """A machine of these tests' own, on which one worker at a time runs, in an environment of a test's choice.
+
+    Its runs are short, so that what is watched goes on from run to run.
+    """
+    machine = Machine(tmp_path_factory.mktemp("watched"), dynamic={"limit.historyCount.suggestContinueAsNew": "20"})
     machine.server.start()
     machine.sim.start()
     started = 0
@@ -67,12 +84,29 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Working]:
         machine.stop()
 
 
+def _tasks(count: int) -> list[dict[str, Any]]:
+    return [{"id": f"task-{i}", "resources": {"cpu": 4}} for i in range(count)]
+
+
 async def _submitted(stage: Stage, tasks: int = 1, *, environment: Mapping[str, str] = NOTHING) -> None:
-    """A controller, a process of its own, says what waits."""
+    """Somebody at a terminal says what waits."""
     file = stage.machine.folder / f"{stage.cluster}.json"
-    file.write_text(json.dumps([{"id": f"task-{i}", "resources": {"cpu": 4}} for i in range(tasks)]))
+    file.write_text(json.dumps(_tasks(tasks)))
     command = Commands({**stage.machine.environment, **environment})
     done = await asyncio.to_thread(command, "demand", "submit", str(file), "--cluster", stage.cluster)
+    assert done.returncode == 0, done.stderr
+
+
+async def _reported(stage: Stage, tasks: int, *, environment: Mapping[str, str]) -> None:
+    """A controller, a process of its own, reports what waits."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", CONTROLLER, stage.cluster, json.dumps(_tasks(tasks))],
+        env={**os.environ, **stage.machine.environment, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -81,28 +115,44 @@ async def _ready(stage: Stage, count: int = 1) -> None:
     await stage.eventually(status, lambda seen: sum(each.slices.get(SliceState.READY, 0) for each in seen.groups) == count)
 
 
-def test_one_trace_leads_from_the_demand_to_the_slice_that_is_ready(watched: Working, collector: Collector) -> None:
+def _seen(collector: Collector, name: str) -> Callable[[], Awaitable[dict[str, list[dict[str, Any]]]]]:
+    """What the spans say of the trace that has one of this name."""
+
+    async def look() -> dict[str, list[dict[str, Any]]]:
+        return {each: [attributes_of(span) for span in spans] for each, spans in collector.trace_of(name).items()}
+
+    return look
+
+
+def test_one_trace_leads_from_what_a_controller_says_to_the_slice_that_is_ready(watched: Working, collector: Collector) -> None:
     telling = SOON | {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+    wanted = {"decide", "create", "REQUESTING", "READY"}
 
     async def story(machine: Machine) -> None:
         async with staged(machine) as stage:
             await _submitted(stage, environment=telling)
             await _ready(stage)
+            seen = await until(_seen(collector, SUBMITTED), lambda seen: wanted <= seen.keys())
+            (first,) = (await stage.autoscaler.slices()).slices
+            assert {ready["penstock.slice"] for ready in seen["READY"]} == {first.id}
+            assert "created" in {create.get("penstock.outcome") for create in seen["create"]}
+            assert 1 in {decided.get("penstock.launches") for decided in seen["decide"]}
 
-            async def trace() -> dict[str, list[dict[str, Any]]]:
-                return {name: [attributes_of(span) for span in spans] for name, spans in collector.trace_of(SUBMITTED).items()}
+            await _reported(stage, 2, environment=telling)
+            await _ready(stage, 2)
+            seen = await until(_seen(collector, REPORTED), lambda seen: wanted <= seen.keys())
+            (second,) = (piece for piece in (await stage.autoscaler.slices()).slices if piece.id != first.id)
+            assert {ready["penstock.slice"] for ready in seen["READY"]} == {second.id}
 
-            wanted = {"decide", "create", "REQUESTING", "READY"}
-            seen = await until(trace, lambda seen: wanted <= seen.keys())
-            (piece,) = (await stage.autoscaler.slices()).slices
-            assert [ready["penstock.slice"] for ready in seen["READY"]] == [piece.id]
-            assert [create["penstock.outcome"] for create in seen["create"]] == ["created"]
-            assert sum(decided["penstock.launches"] for decided in seen["decide"]) == 1
-
-            (parent,) = (span for span in collector.spans if span.name == SUBMITTED)
-            caused = [span for name in wanted for span in collector.trace_of(SUBMITTED)[name]]
-            assert {span.parent_span_id for span in caused} == {parent.span_id}
+            for name in (SUBMITTED, REPORTED):
+                trace = collector.trace_of(name)
+                (parent,) = trace[name]
+                assert {span.parent_span_id for each in wanted for span in trace[each]} == {parent.span_id}
             assert not [span.name for span in collector.spans if span.name in ("watch", "QueryWorkflow:dump")]
+            for handle in (stage.workflow, stage.slice_workflow(second.group, second.id)):
+                history = await handle.fetch_history()
+                assert "_tracer-data" in history.to_json()
+                await _replay(history)
 
     with watched(**telling) as machine:
         asyncio.run(story(machine))
@@ -180,16 +230,17 @@ def test_histories_recorded_without_traces_replay_with_them(name: str) -> None:
     traces = tracing(Settings(traces=True))
     assert traces is not None
 
-    async def story() -> None:
-        replayer = Replayer(
-            workflows=WORKFLOWS,
-            workflow_runner=production_runner(),
-            data_converter=pydantic_data_converter,
-            interceptors=[traces],
-        )
-        await replayer.replay_workflow(golden.load(name))
+    asyncio.run(_replay(golden.load(name), traces))
 
-    asyncio.run(story())
+
+async def _replay(history: WorkflowHistory, *interceptors: Interceptor) -> None:
+    replayer = Replayer(
+        workflows=WORKFLOWS,
+        workflow_runner=production_runner(),
+        data_converter=pydantic_data_converter,
+        interceptors=interceptors,
+    )
+    await replayer.replay_workflow(history)
 
 
 def test_without_traces_nothing_of_opentelemetry_is_loaded() -> None:
