@@ -26,6 +26,7 @@ class RandomStory:
         self.steps: list[str] = []
         self._dice = random.Random(seed)
         self._wanted = 0
+        self._stolen: set[str] = set()
         self._behaviour: dict[str, dict[str, Any]] = {zone: {} for zone in ZONES}
         self._troubles: tuple[Callable[[], Awaitable[str]], ...] = (
             self._preempt,
@@ -47,7 +48,7 @@ class RandomStory:
         """A change of demand, which is answered or waits for the end of a recovery, and a piece of trouble in its midst."""
         await self._ask_for(self._dice.randint(0, MOST))
         self.steps.append(await self._dice.choice(self._troubles)())
-        await nothing_doubled(self.stage)
+        await nothing_doubled(self.stage, stolen=self._stolen)
 
     async def end(self) -> None:
         """The cloud behaves again, and demand stands: all of it is met, every slice is READY and owned, `verify` agrees."""
@@ -56,7 +57,7 @@ class RandomStory:
         self._wanted = self._dice.randint(1, MOST)
         await self._ask_for(self._wanted)
         await self.stage.eventually(self._whole, lambda seen: seen is not None, seconds=120)
-        await nothing_doubled(self.stage)
+        await nothing_doubled(self.stage, stolen=self._stolen)
         verdict = await verified(self.stage)
         assert verdict.agrees, verdict
 
@@ -96,7 +97,11 @@ class RandomStory:
         return await self._hit("kill a host of", self.stage.cloud.kill_host)
 
     async def _delete_behind_our_back(self) -> str:
-        return await self._hit("delete", self.stage.cloud.delete)
+        async def steal(name: str) -> None:
+            self._stolen.add(name)
+            await self.stage.cloud.delete(name)
+
+        return await self._hit("delete", steal)
 
     async def _hit(self, verb: str, blow: Callable[[str], Awaitable[None]]) -> str:
         existing = sorted(item["name"] for item in await self.stage.cloud.existing())
