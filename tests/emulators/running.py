@@ -1,10 +1,13 @@
 """The simulated cloud as a real process: started, killed, started again on the same file."""
 
+import os
 import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+from worker import tether
 
 START_SECONDS = 60.0
 """Starting takes half a second, and far longer on a busy machine."""
@@ -25,7 +28,8 @@ class RunningSim:
 
     def start(self) -> None:
         """Start, and return when calls are taken."""
-        command = [sys.executable, "-m", "emulators.sim", "--port", str(self._port), "--database", str(self.database)]
+        command = [sys.executable, "-SE", tether.__file__, str(os.getpid())]  # It does not outlive a test run that is killed.
+        command += [sys.executable, "-m", "emulators.sim", "--port", str(self._port), "--database", str(self.database)]
         command += [] if self.scenario is None else ["--scenario", str(self.scenario)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
