@@ -252,3 +252,13 @@ def test_without_traces_nothing_of_opentelemetry_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
 
     assert done.stdout == "[]\n"
+
+
+def test_every_metric_is_in_the_manual() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text()
+    rows = {row.split("`")[1]: row for row in manual.splitlines() if row.startswith("| `penstock_")}
+
+    assert rows.keys() == {metric.name for metric in METRICS}
+    for metric in METRICS:
+        assert f"| {', '.join(f'`{label}`' for label in metric.labels)} |" in rows[metric.name]
+        assert ("histogram" in rows[metric.name]) == bool(metric.buckets)
