@@ -15,6 +15,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import QueryRejectCondition
+from temporalio.exceptions import ServerError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.contract import names
@@ -66,6 +67,10 @@ class Calls:
                     return answer
                 except RPCError as error:
                     if _NOT_READY not in error.raw_grpc_status or attempt == TRIES - 1:
+                        raise
+                except WorkflowUpdateFailedError as error:
+                    # Of the workflow's own refusals none comes from the server: it says so of what a worker did not get to.
+                    if not isinstance(error.cause, ServerError) or attempt == TRIES - 1:
                         raise
                 await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
         raise AssertionError("the last attempt returns or raises")
