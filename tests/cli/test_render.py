@@ -85,7 +85,17 @@ def test_a_configuration_that_is_shown_can_be_applied_again() -> None:
     text = config_text(CONFIG)
     assert ClusterConfig.model_validate(yaml.safe_load(text)) == CONFIG
     assert "memory: 192GiB" in text
-    assert "ready_grace" not in text
+
+
+def test_what_is_as_it_is_by_default_is_not_shown() -> None:
+    config = ClusterConfig.model_validate(
+        {"cluster": "c", "patience": "1m", "groups": [{"name": "a", "max_slices": 2, "host": {"cpu": 4}}]}
+    )
+    assert yaml.safe_load(config_text(config)) == {
+        "cluster": "c",
+        "patience": "1m",
+        "groups": [{"name": "a", "host": {"cpu": 4}, "max_slices": 2}],
+    }
 
 
 @pytest.mark.parametrize(
