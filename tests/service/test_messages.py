@@ -135,4 +135,4 @@ def test_a_cancelled_drain_leaves_the_slice_serving(machine: Machine) -> None:
         await stage.eventually(state, lambda now: now.state is SliceState.READY and now.sequence > piece.sequence)
         assert (await stage.autoscaler.status()).drains == ()
 
-    played(machine, story)
+    played(machine, story, group(max_slices=1))
