@@ -15,6 +15,8 @@ from tests.cli.running import Commands
 from tests.service.ledgers import state_of, verified
 from tests.service.stage import Stage
 
+QUIET_SECONDS = 120.0
+"""A killed worker is missed after 15 s, and what failed before is tried again after as long as it had failed."""
 _SLICE, _GROUP = "penstock-slice", "penstock-group"
 
 
@@ -65,7 +67,9 @@ async def nothing_doubled(stage: Stage, *, stolen: Collection[str] = ()) -> None
 
 async def quiet(stage: Stage, **groups: int) -> Accounts:
     """Wait until every slice is READY and owned, so many of each group; then nothing was doubled, and `verify` agrees."""
-    found = await stage.eventually(lambda: accounts(stage), lambda seen: seen.quiet and seen.groups == groups)
+    found = await stage.eventually(
+        lambda: accounts(stage), lambda seen: seen.quiet and seen.groups == groups, seconds=QUIET_SECONDS
+    )
     await nothing_doubled(stage)
     verdict = await verified(stage)
     assert verdict.agrees, verdict

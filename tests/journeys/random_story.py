@@ -8,7 +8,7 @@ import aiohttp
 from temporalio.service import RPCError
 
 from penstock.client import Refused
-from tests.journeys.facts import Accounts, accounts, nothing_doubled
+from tests.journeys.facts import QUIET_SECONDS, Accounts, accounts, nothing_doubled
 from tests.service.ledgers import inventory, reset, run_of, state_of, verified
 from tests.service.stage import Stage
 from tests.service.test_demand import tasks
@@ -56,7 +56,7 @@ class RandomStory:
             await self.stage.cloud.behave(zone)
         self._wanted = self._dice.randint(1, MOST)
         await self._ask_for(self._wanted)
-        await self.stage.eventually(self._whole, lambda seen: seen is not None, seconds=120)
+        await self.stage.eventually(self._whole, lambda seen: seen is not None, seconds=QUIET_SECONDS)
         await nothing_doubled(self.stage, stolen=self._stolen)
         verdict = await verified(self.stage)
         assert verdict.agrees, verdict

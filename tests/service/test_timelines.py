@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activities.providers.port import resource_name
-from tests.journeys.facts import accounts, nothing_doubled
+from tests.journeys.facts import QUIET_SECONDS, accounts, nothing_doubled
 from tests.service.ledgers import verified
 from tests.service.machine import Machine
 from tests.service.stage import Stage, staged
@@ -95,7 +95,7 @@ class Player:
         if step.clear_block:
             await self._stage.autoscaler.clear_block()
         try:
-            await self._stage.eventually(self._look, lambda look: not look.shortfalls(step.expect))
+            await self._stage.eventually(self._look, lambda look: not look.shortfalls(step.expect), seconds=QUIET_SECONDS)
         except AssertionError as late:
             late.add_note(f"{self._case.id}: " + "; ".join((await self._look()).shortfalls(step.expect)))
             raise
