@@ -1,11 +1,11 @@
 """The roll of a cluster's slices, called when a ledger cannot be trusted, and the inventories that must run."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
 from activities.accounts import each, last_state_of, life_of, place_of, running_slices, state_of, status_of
@@ -22,12 +22,16 @@ _CLUSTER = SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE)
 _SPEAK_FOR_THEMSELVES = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CANCELED)
 """Workflows whose last word holds. One that was terminated left its slice behind: the inventory finds that."""
 
+HeardOf = Callable[[Sequence[Place]], object]
+"""Told of places where slices may be, before anything is ordered there and again and again."""
+
 
 class Rolls:
     """The activities by which an autoscaler learns who is there."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, heard_of: HeardOf = lambda _: None) -> None:
         self._client = client
+        self._heard_of = heard_of
 
     @activity.defn(name=names.CALL_THE_ROLL)
     async def call_the_roll(self, request: RollRequest) -> int:
@@ -50,6 +54,7 @@ class Rolls:
     @activity.defn(name=names.KEEP_INVENTORIES)
     async def keep_inventories(self, request: KeepRequest) -> None:
         """See that every place is watched, and audited if a recovery asks for it."""
+        self._heard_of(request.places)
         queue = activity.info().task_queue
         await ensure_inventories(self._client, request.places, recovery=request.recovery, task_queue=queue)
 
@@ -79,19 +84,28 @@ async def ensure_inventories(
     await each(places, lambda place: _ensure(client, place, recovery, task_queue))
 
 
-async def guard_inventories(client: Client, *, task_queue: str = names.TASK_QUEUE) -> int:
+async def guard_inventories(client: Client, *, task_queue: str = names.TASK_QUEUE, heard_of: HeardOf = lambda _: None) -> int:
     """Once: start every inventory that is missing, of every cluster whose autoscaler runs; how many clusters were seen.
 
-    An inventory that was terminated by hand is thus started again, whoever did it.
+    An inventory that was terminated by hand is thus started again, whoever did it. Clusters that do not answer keep nobody from
+    looking after the others; the first error is raised in the end.
     """
     clusters = [
         execution.id.removeprefix(names.autoscaler_id(""))
         async for execution in client.list_workflows(f"WorkflowType = '{names.AUTOSCALER}' AND ExecutionStatus = 'Running'")
     ]
+    errors = []
     for cluster in clusters:
-        state = await last_state_of(client, cluster)
-        if state is not None and state.config is not None:
-            await ensure_inventories(client, await _places_in_use(client, state, state.config), task_queue=task_queue)
+        try:
+            state = await last_state_of(client, cluster)
+            if state is not None and state.config is not None:
+                places = await _places_in_use(client, state, state.config)
+                heard_of(places)
+                await ensure_inventories(client, places, task_queue=task_queue)
+        except TemporalError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return len(clusters)
 
 

@@ -17,6 +17,7 @@ from activities.rolls import Rolls, guard_inventories
 from activities.verifying import Verifying
 from activities.watching import Watching
 from penstock.connection import WORKER, flush_traces
+from worker.pacing import PacedCreates
 from worker.sandbox import production_runner
 from worker.settings import Settings
 from worker.stopping import Stopping
@@ -41,23 +42,40 @@ CONCURRENT_ACTIVITIES = 500
 
 
 class Assembly(NamedTuple):
-    """A worker, what it does beside its tasks, and how what it holds is closed."""
+    """A worker, those of paced creates, what it does beside its tasks, and how what it holds is closed."""
 
     worker: Worker
+    paced: PacedCreates
     guard: Callable[[], Awaitable[object]]
     close: Callable[[], Awaitable[object]]
 
 
 def assembled(client: Client, settings: Settings) -> Assembly:
     """A worker on a connection, ready to run."""
-    providers, traces = Providers(), tracing(settings)
+    providers, nudges, traces = Providers(), Nudges(), tracing(settings)
+    interceptors = [Stopping(), *([traces] if traces else [])]
+    provisioning = Provisioning(providers, nudges)
+    paced = PacedCreates(
+        client,
+        provisioning.create,
+        task_queue=settings.task_queue,
+        rates=dict(settings.creates_per_second),
+        interceptors=interceptors,
+        grace=GRACE,
+    )
     worker = Worker(
         client,
         task_queue=settings.task_queue,
         workflows=WORKFLOWS,
-        activities=_activities(client, providers),
+        activities=[
+            provisioning.create,
+            provisioning.observe,
+            provisioning.delete,
+            Watching(client, providers, nudges).watch,
+            *_activities(client, providers, Rolls(client, heard_of=paced.serve)),
+        ],
         workflow_runner=production_runner(),
-        interceptors=[Stopping(), *([traces] if traces else [])],
+        interceptors=interceptors,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=GRACE,
         max_cached_workflows=CACHED_WORKFLOWS,
@@ -68,18 +86,12 @@ def assembled(client: Client, settings: Settings) -> Assembly:
         await providers.close()
         await flush_traces(WORKER)
 
-    return Assembly(worker, lambda: guard_inventories(client, task_queue=settings.task_queue), close)
+    return Assembly(worker, paced, lambda: guard_inventories(client, task_queue=settings.task_queue, heard_of=paced.serve), close)
 
 
-def _activities(client: Client, providers: Providers) -> list[Callable[..., Any]]:
-    nudges = Nudges()
-    provisioning, rolls = Provisioning(providers, nudges), Rolls(client)
+def _activities(client: Client, providers: Providers, rolls: Rolls) -> list[Callable[..., Any]]:
     return [
         Deciding(client).decide,
-        provisioning.create,
-        provisioning.observe,
-        provisioning.delete,
-        Watching(client, providers, nudges).watch,
         Auditing(client, providers).audit,
         rolls.call_the_roll,
         rolls.keep_inventories,

@@ -82,6 +82,8 @@ async def working(client: Client, settings: Settings) -> AsyncIterator[None]:
                 yield
             finally:
                 guard.cancel()
+                stopping = asyncio.create_task(assembly.paced.stop())
+        await stopping
     finally:
         await assembly.close()
 

@@ -1,5 +1,6 @@
 """A worker's settings, from the environment. How Temporal is reached is the SDK's own environment configuration."""
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from penstock.contract.names import TASK_QUEUE
 
 _ADDRESS = re.compile(r"^(?P<host>[^:\s]+|\[[^\]\s]+\]):(?P<port>\d{1,5})$")
 _LARGEST_PORT = 65535
+CREATES_PER_SECOND = "PENSTOCK_CREATES_PER_SECOND"
 
 
 class BadSettings(Exception):  # noqa: N818 - it says what was given, not what went wrong inside
@@ -30,6 +32,8 @@ class Settings(NamedTuple):
     """What is sent along with them, such as a key."""
     traces: bool = False
     """Whether spans are sent; where to, the exporter reads for itself."""
+    creates_per_second: tuple[tuple[str, float], ...] = ()
+    """Rates of accounts that have one of their own."""
 
 
 def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -45,6 +49,7 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
         otlp_endpoint=_metrics_endpoint(environment),
         otlp_headers=_headers(environment, "OTEL_EXPORTER_OTLP_HEADERS"),
         traces=asks_for_traces(environment),
+        creates_per_second=_rates(environment, CREATES_PER_SECOND),
     )
 
 
@@ -70,6 +75,22 @@ def _headers(environment: Mapping[str, str], name: str) -> tuple[tuple[str, str]
     if any(not key.strip() or not sign for key, sign, _ in pairs):
         raise BadSettings(f"{name} cannot be read; write name=value, with commas between several")
     return tuple((key.strip(), unquote(value.strip())) for key, _, value in pairs)
+
+
+def _rates(environment: Mapping[str, str], name: str) -> tuple[tuple[str, float], ...]:
+    """Creates a second by account, `KIND:PROJECT=RATE`."""
+    found = []
+    for part in filter(None, map(str.strip, environment.get(name, "").split(","))):
+        account, _, told = part.rpartition("=")
+        try:
+            rate = float(told)
+        except ValueError:
+            rate = math.nan
+        if not account.strip() or not 0 < rate < math.inf:
+            told_so = f"{name} has {part!r}; write KIND:PROJECT=RATE with a rate above 0, such as gcp-tpu:my-project=2"
+            raise BadSettings(f"{told_so}, and commas between several")
+        found.append((account.strip(), rate))
+    return tuple(found)
 
 
 def _checked_url(environment: Mapping[str, str], name: str) -> str | None:

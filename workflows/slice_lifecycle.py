@@ -11,6 +11,7 @@ from temporalio.exceptions import ActivityError, FailureError
 
 from penstock.contract import names
 from penstock.contract.lives import Asked, Dismissed, Letter, ReportLetter, Sighting, SliceLife, SliceReports
+from penstock.contract.pacing import queue_for
 from penstock.core.lifecycle import (
     Answered,
     Cancelled,
@@ -149,9 +150,10 @@ class SliceLifecycleWorkflow:
     # What they do.
 
     async def _create(self) -> None:
-        """Ask the cloud until it takes or refuses the order. Rate limits are waited out."""
+        """Ask the cloud until it takes or refuses the order, when it is this one's turn. Rate limits are waited out."""
+        policy = policies.CREATE | {"task_queue": queue_for(workflow.info().task_queue, self._life.spec)}
         while self._life.state is SliceState.REQUESTING and not self._life.created:
-            asked = await self._call(names.CREATE, Asked, policies.CREATE, wanted=lambda: self._life.state in _BEFORE_DELETING)
+            asked = await self._call(names.CREATE, Asked, policy, wanted=lambda: self._life.state in _BEFORE_DELETING)
             if asked is None:
                 return
             self._apply(Answered(workflow.now(), asked))

@@ -126,10 +126,10 @@ async def staged(machine: Machine, *groups: dict[str, Any], start: bool = True, 
                 await stage.autoscaler.start(wanted)
             yield stage
         finally:
-            await _cleared(client, wanted.cluster)
+            await cleared(client, wanted.cluster)
 
 
-async def _cleared(client: Client, cluster: str) -> None:
+async def cleared(client: Client, cluster: str) -> None:
     """End every workflow of the cluster, so that the next test has the machine to itself."""
     ids = [autoscaler_id(cluster)]
     query = f"WorkflowId STARTS_WITH 'penstock/{cluster}' AND ExecutionStatus = 'Running'"

@@ -29,7 +29,11 @@ def test_everything_can_be_set() -> None:
         ("PENSTOCK_METRICS", "9464", "PENSTOCK_METRICS is '9464', which is no address; write host:port, such as 127.0.0.1:9464"),
         ("PENSTOCK_METRICS", "[::1]:99999", "PENSTOCK_METRICS is '[::1]:99999', which is no address"),
         ("PENSTOCK_SIM_URL", "localhost:7234", "PENSTOCK_SIM_URL is 'localhost:7234', which is no URL; write http://host:port"),
+        ("PENSTOCK_CREATES_PER_SECOND", "gce:p=0", "PENSTOCK_CREATES_PER_SECOND has 'gce:p=0'; write KIND:PROJECT=RATE"),
+        ("PENSTOCK_CREATES_PER_SECOND", "gce:p=1,2", "PENSTOCK_CREATES_PER_SECOND has '2'; write KIND:PROJECT=RATE"),
+        ("PENSTOCK_CREATES_PER_SECOND", "gce:p=fast", "PENSTOCK_CREATES_PER_SECOND has 'gce:p=fast'"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector", "OTEL_EXPORTER_OTLP_ENDPOINT is 'collector', which is no URL"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "key", "OTEL_EXPORTER_OTLP_HEADERS cannot be read; write name=value"),
     ],
 )
 def test_a_bad_setting_names_its_variable_and_the_fix(variable: str, value: str, told: str) -> None:
@@ -37,3 +41,26 @@ def test_a_bad_setting_names_its_variable_and_the_fix(variable: str, value: str,
         settings_from({variable: value})
 
     assert str(caught.value).startswith(told)
+
+
+def test_accounts_have_rates_of_their_own() -> None:
+    settings = settings_from({"PENSTOCK_CREATES_PER_SECOND": "gcp-tpu:my-project=0.5, gce:my-project=20"})
+
+    assert settings.creates_per_second == (("gcp-tpu:my-project", 0.5), ("gce:my-project", 20.0))
+
+
+@pytest.mark.parametrize(
+    ("environment", "metrics", "traces"),
+    [
+        ({}, True, True),
+        ({"OTEL_TRACES_EXPORTER": "none"}, True, False),
+        ({"OTEL_METRICS_EXPORTER": "none"}, False, True),
+        ({"OTEL_SDK_DISABLED": "true"}, False, False),
+    ],
+)
+def test_one_address_serves_metrics_and_traces_and_either_can_be_declined(
+    environment: dict[str, str], *, metrics: bool, traces: bool
+) -> None:
+    settings = settings_from(environment | {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"})
+
+    assert (settings.otlp_endpoint is not None, settings.traces) == (metrics, traces)

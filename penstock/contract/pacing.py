@@ -1,0 +1,29 @@
+"""Creates that wait for their turn: some clouds count the calls of a project, whichever cluster or worker makes them."""
+
+from collections.abc import Iterable
+
+from penstock.contract.lives import Place, SliceSpec
+from penstock.model.cluster import Provider
+
+PACED_KINDS = ("gcp-tpu", "gce")
+"""Providers of clouds that count calls by project. Others are asked as fast as they answer."""
+
+
+def account_of(spec: SliceSpec) -> str:
+    """Whose resources the slice is among."""
+    return Provider.model_validate({**spec.settings, "kind": spec.provider}).account
+
+
+def creates_queue(task_queue: str, account: str) -> str:
+    """The task queue of an account's creates, for all clusters whose workflows run on `task_queue`. Never renamed."""
+    return f"{task_queue}/creates/{account}"
+
+
+def queue_for(task_queue: str, spec: SliceSpec) -> str | None:
+    """Where the slice's create waits for its turn; None if it need not wait. It follows from the order alone."""
+    return creates_queue(task_queue, account_of(spec)) if spec.provider in PACED_KINDS else None
+
+
+def paced_accounts(places: Iterable[Place]) -> tuple[str, ...]:
+    """Accounts among the places whose creates wait for their turn."""
+    return tuple(sorted({place.account for place in places if place.provider in PACED_KINDS}))

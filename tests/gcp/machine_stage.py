@@ -1,0 +1,149 @@
+"""A cluster of a test's own on Google's emulated clouds: its project, its zones, what was made there, and what must hold."""
+
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from activities.accounts import running_slices
+from activities.providers.port import resource_name
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice, SliceState
+from tests.emulators.running_gcp import GcpAdmin
+from tests.gcp.machine import GcpMachine
+from tests.journeys.facts import agreed_by_command
+from tests.service.ledgers import state_of, verified
+from tests.service.stage import QUICK, Stage, StagedCloud, cleared
+
+IMAGE = "projects/debian-cloud/global/images/family/debian-12"
+
+
+def tpu(name: str, zone: str, *, variant: str = "v5litepod-16", **rest: Any) -> dict[str, Any]:
+    """A group of TPU slices. Zones are named as in `west-a`."""
+    device = {"type": "tpu", "variant": variant}
+    return (
+        {"name": name, "zone": zone, "max_slices": 3, "device": device, "host": {"cpu": 112, "memory": "192GiB"}}
+        | {"provider": {"kind": "gcp-tpu"}}
+        | rest
+    )
+
+
+def vm(name: str, zone: str, **rest: Any) -> dict[str, Any]:
+    """A group of machines with 4 CPUs."""
+    provider = {"kind": "gce", "machine_type": "n2-standard-4", "image": IMAGE}
+    return {"name": name, "zone": zone, "max_slices": 3, "host": {"cpu": 4, "memory": "16GiB"}, "provider": provider} | rest
+
+
+def gangs(count: int, *, variant: str = "v5litepod-16", name: str = "train") -> list[dict[str, Any]]:
+    """So many gangs of four, each of which fills a slice."""
+    device = {"type": "tpu", "variants": [variant]}
+    return [{"id": name, "count": count, "gang": {"size": 4}, "device": device, "resources": {"tpu": 4}}]
+
+
+class GcpStagedCloud(StagedCloud):
+    """The emulator as the stage's cluster sees it: what its project has."""
+
+    def __init__(self, admin: GcpAdmin, session: aiohttp.ClientSession, *, cluster: str, prefix: str, project: str) -> None:
+        super().__init__("", session, cluster=cluster, region=prefix)
+        self.admin = admin
+        self.project = project
+
+    async def behave(self, letter: str = "west-a", **behaviour: Any) -> None:
+        """From now on a zone behaves like this."""
+        await self.admin.behave(self.zone(letter), **behaviour)
+
+    async def ever_made(self) -> list[dict[str, Any]]:
+        """Everything ever made in the stage's zones, gone or not."""
+        items = (await self.admin.call("GET", f"/resources?project={self.project}"))["items"]
+        return [item for item in items if item["zone"].startswith(f"{self.region}-")]
+
+    async def existing(self) -> list[dict[str, Any]]:
+        return [item for item in await self.ever_made() if item["exists"]]
+
+    async def names(self) -> set[str]:
+        """Names of slices that exist in whatever form."""
+        return {item.get("labels", {}).get("penstock-resource", item["name"]) for item in await self.existing()}
+
+    async def preempt(self, name: str) -> None:
+        await self.admin.call("POST", f"/resources/{name}/preempt?project={self.project}")
+
+
+class GcpStage(Stage):
+    """A cluster on Google's clouds."""
+
+    cloud: GcpStagedCloud
+
+    def name_of(self, piece: Slice) -> str:
+        """A slice's name in the cloud."""
+        return resource_name(cluster=self.cluster, group=piece.group, slice_id=piece.id)
+
+    async def quiet(self, **groups: int) -> tuple[Slice, ...]:
+        """Wait until every slice is READY with one workflow and one resource, so many of each group; then all accounts agree."""
+        found = await self.eventually(lambda: accounts(self), lambda seen: seen.quiet and seen.groups == groups)
+        made = [item for item in await self.cloud.ever_made() if not item.get("failed")]
+        doubled = [key for key, times in Counter((item["kind"], item["name"]) for item in made).items() if times > 1]
+        assert not doubled, doubled
+        verdict = await verified(self)
+        assert verdict.agrees, verdict
+        assert (verdict.slices, verdict.workflows, verdict.resources) == (len(found.ledger),) * 3
+        await agreed_by_command(self)
+        return found.ledger
+
+
+class Accounts(NamedTuple):
+    """One look at ledger, workflows and cloud, and at what is still to be done; resources go by their names."""
+
+    ledger: tuple[Slice, ...]
+    workflows: frozenset[str]
+    resources: frozenset[str]
+    wanted: frozenset[str]
+    busy: bool
+
+    @property
+    def quiet(self) -> bool:
+        ids = {piece.id for piece in self.ledger}
+        ready = all(piece.state is SliceState.READY for piece in self.ledger)
+        return ready and not self.busy and ids == self.workflows and self.wanted == self.resources
+
+    @property
+    def groups(self) -> dict[str, int]:
+        return dict(Counter(piece.group for piece in self.ledger))
+
+
+async def accounts(stage: GcpStage) -> Accounts:
+    """The accounts now."""
+    state = await state_of(stage)
+    return Accounts(
+        state.slices,
+        frozenset(await running_slices(stage.client, stage.cluster)),
+        frozenset(await stage.cloud.names()),
+        frozenset(stage.name_of(piece) for piece in state.slices),
+        busy=bool(state.recovery or state.starting or state.letters or state.drains),
+    )
+
+
+@asynccontextmanager
+async def staged(
+    machine: GcpMachine, *groups: dict[str, Any], start: bool = True, project: str | None = None, **config: Any
+) -> AsyncIterator[GcpStage]:
+    """A fresh cluster in a project of its own, or a given one; its workflows are ended with the test."""
+    name = uuid.uuid4().hex[:8]
+    prefix, project = f"r{name}", project or f"project-{name}"
+    placed = [
+        each | {"zone": f"{prefix}-{each['zone']}", "provider": each["provider"] | {"project": project, "create_wait": "5s"}}
+        for each in groups
+    ]
+    wanted = ClusterConfig.model_validate(QUICK | config | {"cluster": f"c{name}", "groups": placed})
+    client = await machine.client()
+    async with aiohttp.ClientSession() as session, machine.gcp.admin() as admin:
+        cloud = GcpStagedCloud(admin, session, cluster=wanted.cluster, prefix=prefix, project=project)
+        stage = GcpStage(machine, client, cloud, wanted)
+        try:
+            if start:
+                await stage.autoscaler.start(wanted)
+            yield stage
+        finally:
+            await cleared(client, wanted.cluster)

@@ -1,0 +1,232 @@
+"""Stories through the whole system on Google's emulated clouds; after each, `penstock verify` and the emulator's list agree."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from penstock.contract import names
+from penstock.contract.answers import GroupStatus
+from penstock.model.failures import FailureKind
+from penstock.model.slices import Availability, Slice
+from tests.gcp.machine import GcpMachine, running_gcp_machine
+from tests.gcp.machine_stage import GcpStage, gangs, staged, tpu, vm
+from tests.journeys.facts import attempts
+from tests.service.ledgers import troubles
+from tests.service.test_demand import tasks
+
+RESTARTS = 3
+FAILING_DELETES = 5
+PACED_PROJECT, CREATES_PER_SECOND = "paced", 1
+LEAST_SECONDS = 4.0
+"""What eight creates at that rate take at least: the first two may come at once."""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpMachine]:
+    paced = {"PENSTOCK_CREATES_PER_SECOND": f"gce:{PACED_PROJECT}={CREATES_PER_SECOND}"}
+    with running_gcp_machine(tmp_path_factory.mktemp("google"), paced) as running:
+        yield running
+
+
+def played(machine: GcpMachine, story: Callable[[GcpStage], Awaitable[None]], *groups: dict[str, Any], **config: Any) -> None:
+    """Play a story on a stage of its own."""
+
+    async def play() -> None:
+        async with staged(machine, *groups, **config) as stage:
+            await story(stage)
+
+    asyncio.run(play())
+
+
+async def groups_of(stage: GcpStage) -> dict[str, GroupStatus]:
+    return {group.name: group for group in (await stage.autoscaler.status()).groups}
+
+
+async def drained(stage: GcpStage, piece: Slice) -> None:
+    """Nothing is wanted any more, and the slice is given back."""
+    await stage.autoscaler.report([], usage={piece.id: "idle"})
+    await stage.autoscaler.drain(piece.id)
+    await stage.autoscaler.report(confirmed=[piece.id])
+
+
+def test_a_gang_of_four_gets_a_v5litepod_16_with_four_hosts(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.autoscaler.submit_demand(gangs(1))
+        (piece,) = await stage.quiet(v5e=1)
+        (node,) = await stage.cloud.ever_made()
+        assert (node["name"], node["variant"]) == (stage.name_of(piece), "v5litepod-16")
+        assert [host["answers"] for host in node["hosts"]] == [True] * 4
+        assert len({host["address"] for host in node["hosts"]}) == 4
+
+    played(machine, story, tpu("v5e", "west-a"))
+
+
+def test_a_stockout_moves_demand_to_the_next_zone_and_the_block_shows_its_end(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.cloud.behave("west-a", stockout=True)
+        await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
+        await stage.quiet(**{"tpu-b": 1, "vm-b": 1})
+        status = await stage.autoscaler.status()
+        assert {(trouble.group, trouble.failure.kind) for trouble in status.troubles} == {
+            ("tpu-a", FailureKind.STOCKOUT),
+            ("vm-a", FailureKind.STOCKOUT),
+        }
+        groups = await groups_of(stage)
+        assert [groups[name].availability for name in ("tpu-a", "vm-a")] == [Availability.BACKOFF] * 2
+        assert status.now is not None
+        assert all((end := groups[name].until) is not None and end > status.now for name in ("tpu-a", "vm-a"))
+        assert {item["zone"] for item in await stage.cloud.existing()} == {stage.cloud.zone("east-b")}
+
+    first = [tpu("tpu-a", "west-a", priority=1), vm("vm-a", "west-a", priority=1)]
+    second = [tpu("tpu-b", "east-b", priority=2), vm("vm-b", "east-b", priority=2)]
+    played(machine, story, *first, *second, backoff={"first": "10m", "longest": "10m"})
+
+
+def test_a_quota_of_a_region_blocks_its_groups_and_no_other(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        for zone in ("west-a", "west-b"):
+            await stage.cloud.behave(zone, quota={"scope": "region", "limit": 0})
+        await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
+        await stage.quiet(**{"tpu-east": 1, "vm-east": 1})
+        groups = await groups_of(stage)
+        blocked = {name for name, group in groups.items() if group.availability is Availability.QUOTA_EXCEEDED}
+        assert blocked == {"tpu-a", "tpu-b", "vm-a", "vm-b"}
+        assert all(groups[name].until is not None for name in blocked)
+        assert {groups[name].availability for name in groups.keys() - blocked} == {Availability.AVAILABLE}
+        assert await asked(stage, "west-b") == 0
+
+    zones = {"a": "west-a", "b": "west-b", "east": "east-a"}
+    played(
+        machine,
+        story,
+        *(
+            make(f"{kind}-{name}", zone, priority=rank)
+            for kind, make in (("tpu", tpu), ("vm", vm))
+            for rank, (name, zone) in enumerate(zones.items())
+        ),
+    )
+
+
+async def asked(stage: GcpStage, zone: str) -> int:
+    """How many creates a zone was asked for."""
+    calls = await stage.cloud.admin.call("GET", "/calls")
+    creates = ("CreateNode", "CreateQueuedResource", "instances.insert", "instances.bulkInsert")
+    return sum(calls.get(method, {}).get(stage.cloud.zone(zone), 0) for method in creates)
+
+
+def test_preempted_slices_end_so_their_corpses_are_deleted_and_they_are_replaced(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
+        taken = await stage.quiet(tpu=1, vm=1)
+        for piece in taken:
+            await stage.cloud.preempt(stage.name_of(piece))
+        expected = {(piece.id, FailureKind.PREEMPTED) for piece in taken}
+        await stage.eventually(lambda: troubles(stage), lambda found: found == expected)
+        replaced = await stage.quiet(tpu=1, vm=1)
+        assert {piece.id for piece in replaced}.isdisjoint(piece.id for piece in taken)
+        made = {item["name"]: item["exists"] for item in await stage.cloud.ever_made()}
+        assert made == {stage.name_of(piece): False for piece in taken} | {stage.name_of(piece): True for piece in replaced}
+
+    played(machine, story, tpu("tpu", "west-a", preemptible=True), vm("vm", "west-a", preemptible=True))
+
+
+def test_a_slice_under_maintenance_is_missed_and_replaced(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.autoscaler.submit_demand(gangs(1))
+        (ill,) = await stage.quiet(v5e=1)
+        await stage.cloud.admin.maintain(stage.name_of(ill), zone=stage.cloud.zone("west-a"))
+        await stage.eventually(lambda: troubles(stage), lambda found: found == {(ill.id, FailureKind.HOST_LOST)})
+        (well,) = await stage.quiet(v5e=1)
+        assert well.id != ill.id
+        assert {item["name"] for item in await stage.cloud.existing()} == {stage.name_of(well)}
+
+    played(machine, story, tpu("v5e", "west-a"))
+
+
+def test_a_worker_killed_between_create_and_record_leaves_one_resource_that_is_adopted(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.cloud.behave("west-a", reply_latency="1h")
+        await stage.autoscaler.start(stage.config)
+        await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
+        await stage.eventually(stage.cloud.ever_made, lambda items: len(items) == 2)
+        assert machine.worker is not None
+        machine.worker.kill()
+        await stage.cloud.behave("west-a")
+        await machine.revive_worker()
+        adopted = await stage.quiet(tpu=1, vm=1)
+        assert [await attempts(stage, piece, names.CREATE) for piece in adopted] == [[2], [2]]
+        assert len(await stage.cloud.ever_made()) == 2
+
+    played(machine, story, tpu("tpu", "west-a"), vm("vm", "west-a"), start=False)
+
+
+def test_a_queue_outlasts_workers_and_a_delete_outlasts_failures(machine: GcpMachine) -> None:
+    """Two stories at once: both take their time."""
+
+    async def play() -> None:
+        queue = [tpu("queue", "west-a", queued=True, priority=1, patience="1s"), tpu("other", "east-a", priority=2)]
+        async with staged(machine, *queue, start=False) as waiting, staged(machine, tpu("v5e", "west-a")) as leaving:
+            deleting = asyncio.create_task(_deleted_in_the_end(leaving))
+            await _waited_for(waiting, machine)
+            await deleting
+
+    asyncio.run(play())
+
+
+async def _waited_for(stage: GcpStage, machine: GcpMachine) -> None:
+    """A queued resource keeps its place and is created once; its demand is served elsewhere until it is let in."""
+    await stage.cloud.behave("west-a", hold_queue=True)
+    await stage.autoscaler.start(stage.config)
+    await stage.autoscaler.submit_demand(gangs(1))
+    (queued,) = await stage.eventually(stage.cloud.ever_made, lambda items: [i for i in items if i["kind"] == "queued"])
+    assert machine.worker is not None
+    for _ in range(RESTARTS):
+        machine.worker.stop()
+        await machine.revive_worker()
+    ready = stage.autoscaler.slices
+    await stage.eventually(lambda: ready(group="other", state="READY"), lambda page: page.total == 1)
+    assert (await groups_of(stage))["queue"].queued == 1
+    decision = await stage.autoscaler.decision()
+    assert decision.groups["queue"].reason == "1 of its slices waits in the cloud's queue"
+
+    await stage.cloud.admin.admit(queued["name"], zone=stage.cloud.zone("west-a"))
+    pieces = await stage.quiet(queue=1, other=1)
+    (admitted,) = [piece for piece in pieces if piece.group == "queue"]
+    assert stage.name_of(admitted) == queued["name"]
+    made = [item for item in await stage.cloud.ever_made() if item["zone"] == stage.cloud.zone("west-a")]
+    assert sorted(item["kind"] for item in made) == ["node", "queued"]
+    assert [item["created_at"] for item in made if item["kind"] == "queued"] == [queued["created_at"]]
+
+
+async def _deleted_in_the_end(stage: GcpStage) -> None:
+    """The cloud refuses to delete five times; nothing is left all the same."""
+    await stage.autoscaler.submit_demand(gangs(1))
+    (piece,) = await stage.quiet(v5e=1)
+    await stage.cloud.behave("west-a", failing_deletes=FAILING_DELETES)
+    await drained(stage, piece)
+    await stage.quiet()
+    assert [item["exists"] for item in await stage.cloud.ever_made()] == [False]
+    behaviour = await stage.cloud.admin.call("GET", f"/zones/{stage.cloud.zone('west-a')}")
+    assert behaviour["failing_deletes"] == 0
+
+
+def test_clusters_of_one_project_share_its_rate_of_creates_over_all_workers(machine: GcpMachine) -> None:
+    async def play() -> None:
+        second = machine.new_worker("second-worker")
+        try:
+            await machine.revive_worker(second)
+            group = vm("vm", "west-a", max_slices=4)
+            async with staged(machine, group, project=PACED_PROJECT) as one, staged(machine, group, project=PACED_PROJECT) as two:
+                await asyncio.gather(*(stage.autoscaler.submit_demand(tasks(4, cpu=4)) for stage in (one, two)))
+                await asyncio.gather(one.quiet(vm=4), two.quiet(vm=4))
+                items = [*await one.cloud.ever_made(), *await two.cloud.ever_made()]
+                made = sorted(datetime.fromisoformat(item["created_at"]) for item in items)
+                assert len(made) == 8
+                assert (made[-1] - made[0]).total_seconds() >= LEAST_SECONDS
+        finally:
+            second.kill()
+
+    asyncio.run(play())
