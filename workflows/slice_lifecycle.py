@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ActivityError, FailureError
 
 from penstock.contract import names
-from penstock.contract.lives import Asked, Dismissed, Letter, ReportLetter, Sighting, SliceLife, SliceReports
+from penstock.contract.lives import Asked, Dismissed, ReportLetter, Sighting, SliceLife, SliceReports
 from penstock.contract.pacing import queue_for
 from penstock.core.lifecycle import (
     Answered,
@@ -24,6 +24,7 @@ from penstock.core.lifecycle import (
     Told,
     advance,
     deadline_seconds,
+    letter_of,
     report_of,
 )
 from penstock.model.failures import Phase
@@ -32,7 +33,6 @@ from workflows import moves, policies
 from workflows.timelines import timeline
 
 T = TypeVar("T")
-_LETTER: TypeAdapter[Letter] = TypeAdapter(Letter)
 _STATE = SearchAttributeKey.for_keyword(names.STATE_ATTRIBUTE)
 _CAUSE = SearchAttributeKey.for_keyword(names.CAUSE_ATTRIBUTE)
 _LONGEST_CAUSE = 100
@@ -100,7 +100,7 @@ class SliceLifecycleWorkflow:
     def letter(self, raw: Any) -> None:
         """The autoscaler wrote."""
         try:
-            letter = _LETTER.validate_python(raw)
+            letter = letter_of(raw)
         except ValidationError as error:
             workflow.logger.warning("a letter that cannot be read: %s", error)
             return

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
+from pydantic import TypeAdapter
+
 from penstock.contract.lives import (
     Asked,
     CancelDrainLetter,
@@ -58,6 +60,8 @@ MOVES: Mapping[SliceState, Mapping[SliceState, str]] = {
 }
 """From each state: where a slice may move, and what causes it. Nothing else moves a slice."""
 
+_LETTER: TypeAdapter[Letter] = TypeAdapter(Letter)
+"""Made once here, for workflow modules are imported anew for every workflow."""
 _WAY_UP = (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY)
 _WITH_HOSTS = (SliceState.INITIALIZING, SliceState.READY, SliceState.DRAINING)
 
@@ -150,6 +154,11 @@ def report_of(life: SliceLife) -> SliceReport:
         cause=life.cause,
         failure=life.failure,
     )
+
+
+def letter_of(raw: Any) -> Letter:
+    """A letter as it came over the wire; raises `ValidationError` if it is none."""
+    return _LETTER.validate_python(raw)
 
 
 def _answered(life: SliceLife, event: Answered) -> SliceLife:
