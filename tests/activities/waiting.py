@@ -1,14 +1,18 @@
 """Waiting for what others do: a condition and a deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 60.0
 """Far beyond what anything here takes, also on a busy machine."""
+STORY_SECONDS = 300.0
+"""The longest that a test may take before it is taken for one that hangs."""
 _POLL_SECONDS = 0.005
+_LAST_LOOK_SECONDS = 10.0
 
 
 async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], object], *, seconds: float = DEADLINE_SECONDS) -> T:
@@ -22,3 +26,24 @@ async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], object], 
     except TimeoutError:
         raise AssertionError(f"not within {seconds} s; last seen: {seen!r}") from None
     return seen
+
+
+@asynccontextmanager
+async def within(seconds: float, look: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """What is done here ends in time, whatever call of it hangs; else it fails with what a last look shows."""
+    deadline = asyncio.timeout(seconds)
+    try:
+        async with deadline:
+            yield
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise AssertionError(f"not over after {seconds} s; last state: {await _last_look(look)}") from None
+
+
+async def _last_look(look: Callable[[], Awaitable[object]]) -> str:
+    try:
+        async with asyncio.timeout(_LAST_LOOK_SECONDS):
+            return str(await look())
+    except Exception as failed:  # Whatever made the test hang may fail this too, and is then what there is to say.
+        return f"not to be had ({failed!r})"

@@ -11,7 +11,6 @@ import aiohttp
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
-from temporalio.service import RPCError
 
 from activities.providers.port import resource_name
 from penstock.contract import names
@@ -27,9 +26,9 @@ from penstock.contract.lives import (
 )
 from penstock.model.failures import Phase
 from penstock.model.slices import SliceState
-from tests.activities.waiting import until
+from tests.activities.waiting import STORY_SECONDS, until, within
 from tests.service.machine import Machine
-from tests.service.stage import SECONDS, StagedCloud
+from tests.service.stage import SECONDS, StagedCloud, cleared
 
 GROUP = "small"
 READY: dict[str, Any] = {"phase": Phase.RUNNING, "addressed": True, "healthy": True}
@@ -100,6 +99,11 @@ class SliceStage:
         self.client = client
         self.cloud = cloud
         self.cluster = cloud.cluster
+        self._begun: list[OneSlice] = []
+
+    async def last_state(self) -> str:
+        """For a test that hangs: where its slices are."""
+        return "\n".join([(await piece.life()).model_dump_json(indent=1) for piece in self._begun])
 
     async def open_box(self) -> None:
         """A workflow that no worker runs: what is signalled to it stays in its history."""
@@ -137,29 +141,23 @@ class SliceStage:
         handle = await self.client.start_workflow(
             names.SLICE, begun, id=workflow_id, task_queue=names.TASK_QUEUE, result_type=SliceLife
         )
-        return OneSlice(self.client.get_workflow_handle(handle.id, result_type=SliceLife), spec)
+        piece = OneSlice(self.client.get_workflow_handle(handle.id, result_type=SliceLife), spec)
+        self._begun.append(piece)
+        return piece
 
 
 @asynccontextmanager
 async def slice_stage(machine: Machine, *, box: bool = True, **behaviour: Any) -> AsyncIterator[SliceStage]:
-    """A fresh cluster and zone; its workflows are ended with the test."""
+    """A fresh cluster and zone; its workflows are ended with the test, which may not hang."""
     name = uuid.uuid4().hex[:8]
     client = await machine.client()
     async with aiohttp.ClientSession() as session:
         stage = SliceStage(client, StagedCloud(machine.url, session, cluster=f"c{name}", region=f"region{name}"))
         await stage.cloud.behave(**behaviour)
         try:
-            if box:
-                await stage.open_box()
-            yield stage
+            async with within(STORY_SECONDS, stage.last_state):
+                if box:
+                    await stage.open_box()
+                yield stage
         finally:
-            await _cleared(client, stage.cluster)
-
-
-async def _cleared(client: Client, cluster: str) -> None:
-    query = f"WorkflowId STARTS_WITH 'penstock/{cluster}' AND ExecutionStatus = 'Running'"
-    for workflow_id in [names.autoscaler_id(cluster), *[found.id async for found in client.list_workflows(query)]]:
-        try:
-            await client.get_workflow_handle(workflow_id).terminate("the test is over")
-        except RPCError:
-            continue  # It had ended.
+            await cleared(client, stage.cluster)

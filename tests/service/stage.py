@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 from penstock.client import AutoscalerClient
 from penstock.contract.names import autoscaler_id, slice_workflow_id
 from penstock.model.cluster import ClusterConfig
-from tests.activities.waiting import until
+from tests.activities.waiting import STORY_SECONDS, until, within
 from tests.service.machine import Machine
 
 T = TypeVar("T")
@@ -109,10 +109,19 @@ class Stage:
         """What was seen when the condition first held. Wait for what lasts, never for what comes and goes."""
         return await until(look, holds, seconds=seconds)
 
+    async def last_state(self) -> str:
+        """For a test that hangs: what the autoscaler does, and what it says of itself."""
+        described = await self.workflow.describe()
+        pending = [each.activity_type.name for each in described.raw_description.pending_activities]
+        doing = f"{described.status}, {described.history_length} events, activities under way: {pending}"
+        return f"{doing}\n{(await self.autoscaler.status()).model_dump_json(indent=1)}"
+
 
 @asynccontextmanager
-async def staged(machine: Machine, *groups: dict[str, Any], start: bool = True, **config: Any) -> AsyncIterator[Stage]:
-    """A fresh cluster, started unless told otherwise; its workflows are ended with the test."""
+async def staged(
+    machine: Machine, *groups: dict[str, Any], start: bool = True, story_seconds: float = STORY_SECONDS, **config: Any
+) -> AsyncIterator[Stage]:
+    """A fresh cluster, started unless told otherwise; its workflows are ended with the test, which may not hang."""
     name = uuid.uuid4().hex[:8]
     region = f"region{name}"
     placed = [each | {"zone": f"{region}-{each['zone']}"} if each.get("zone") else each for each in groups or (group(),)]
@@ -122,9 +131,10 @@ async def staged(machine: Machine, *groups: dict[str, Any], start: bool = True, 
         cloud = StagedCloud(machine.url, session, cluster=wanted.cluster, region=region)
         stage = Stage(machine, client, cloud, wanted)
         try:
-            if start:
-                await stage.autoscaler.start(wanted)
-            yield stage
+            async with within(story_seconds, stage.last_state):
+                if start:
+                    await stage.autoscaler.start(wanted)
+                yield stage
         finally:
             await cleared(client, wanted.cluster)
 

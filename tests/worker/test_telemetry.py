@@ -22,7 +22,7 @@ from tests.activities.waiting import until
 from tests.cli.running import Commands
 from tests.replay import golden
 from tests.service.machine import Machine
-from tests.service.stage import Stage, group, staged
+from tests.service.stage import SECONDS, Stage, group, staged
 from tests.worker.collector import Collector, attributes_of, running_collector
 from worker.assembly import WORKFLOWS
 from worker.ports import free_port
@@ -106,6 +106,7 @@ async def _reported(stage: Stage, tasks: int, *, environment: Mapping[str, str])
         capture_output=True,
         text=True,
         check=False,
+        timeout=SECONDS,
     )
     assert done.returncode == 0, done.stderr
 
@@ -249,7 +250,8 @@ def test_without_traces_nothing_of_opentelemetry_is_loaded() -> None:
         "assert worker.telemetry.tracing(worker.settings.Settings()) is None\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    command, project = [sys.executable, "-c", code], Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=project, timeout=SECONDS)
 
     assert done.stdout == "[]\n"
 
