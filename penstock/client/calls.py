@@ -15,7 +15,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import QueryRejectCondition
-from temporalio.exceptions import ServerError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.contract import names
@@ -26,6 +26,8 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
 """Runs change within milliseconds, and seldom twice in a row; a server that sends back for so long is in trouble."""
 _NOT_READY = b"WorkflowNotReadyFailure"
 """How Temporal marks an update that met a run on its way out."""
+_UNSEEN = "UnprocessedUpdate"
+"""How Temporal marks an update that it gave to a worker and got no word of: no workflow has seen it."""
 
 T = TypeVar("T")
 
@@ -69,8 +71,7 @@ class Calls:
                     if _NOT_READY not in error.raw_grpc_status or attempt == TRIES - 1:
                         raise
                 except WorkflowUpdateFailedError as error:
-                    # Of the workflow's own refusals none comes from the server: it says so of what a worker did not get to.
-                    if not isinstance(error.cause, ServerError) or attempt == TRIES - 1:
+                    if not _is_unseen(error) or attempt == TRIES - 1:
                         raise
                 await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
         raise AssertionError("the last attempt returns or raises")
@@ -110,6 +111,10 @@ class Calls:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise NoSuchCluster(self._cluster) from None
             raise
+
+
+def _is_unseen(error: WorkflowUpdateFailedError) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == _UNSEEN
 
 
 def size_of(message: Any) -> int:
