@@ -6,10 +6,12 @@ import pytest
 from temporalio.client import WorkflowFailureError
 
 from penstock.client import AutoscalerClient, NoSuchCluster, Refused
+from penstock.contract import names
 from penstock.contract.messages import LARGEST_MESSAGE
+from tests.service.histories import recorded
 from tests.service.machine import Machine
 from tests.service.stage import Stage, group
-from tests.service.test_demand import played, ready, tasks
+from tests.service.test_demand import played, ready, recovered, tasks
 
 
 async def refusal(call: Any) -> str:
@@ -53,6 +55,7 @@ def test_a_cluster_that_does_not_run_is_told_from_one_that_refuses(machine: Mach
 
 def test_a_paused_cluster_orders_nothing_until_it_is_resumed(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
+        await recovered(stage)
         await stage.autoscaler.pause("maintenance")
         await stage.autoscaler.submit_demand(tasks(2, cpu=4))
         status = await stage.autoscaler.status()
@@ -62,6 +65,12 @@ def test_a_paused_cluster_orders_nothing_until_it_is_resumed(machine: Machine) -
         assert await stage.cloud.ever_made() == []
         await stage.autoscaler.resume()
         await ready(stage, "small", 2)
+        record = await recorded(stage.workflow)
+        paused, told, resumed = (record.update(name) for name in (names.PAUSE, names.SUBMIT_DEMAND, names.RESUME))
+        assert paused < told < resumed
+        evaluations = [decision.begun for decision in record.activities(names.DECIDE)]
+        assert [begun for begun in evaluations if paused < begun < resumed] == []
+        assert [begun for begun in evaluations if begun > resumed] != []
 
     played(machine, story)
 
