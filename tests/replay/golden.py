@@ -9,14 +9,15 @@ from temporalio.client import WorkflowHandle, WorkflowHistory
 HISTORIES = Path(__file__).with_name("histories")
 _SCRUBBED = {"identity": "worker", "stackTrace": "", "binaryChecksum": "", "requestId": "", "workerInstanceKey": ""}
 """What tells of a process or a directory, and plays no part in replay."""
+_STICKY = "TASK_QUEUE_KIND_STICKY"
+"""The kind of queue whose name is that of a process and its host."""
 
 
 async def save(name: str, handle: "WorkflowHandle[Any, Any]") -> None:
     """Write the history of a run as a golden one."""
     history = await handle.fetch_history()
-    document = {"workflow_id": handle.id, **_scrubbed(history.to_json_dict())}
     HISTORIES.mkdir(exist_ok=True)
-    (HISTORIES / f"{name}.json").write_text(json.dumps(document, separators=(",", ":"), ensure_ascii=False) + "\n")
+    _write(name, {"workflow_id": handle.id, **history.to_json_dict()})
 
 
 def names() -> list[str]:
@@ -30,7 +31,13 @@ def load(name: str) -> WorkflowHistory:
     return WorkflowHistory.from_json(document.pop("workflow_id"), document)
 
 
+def _write(name: str, document: dict[str, Any]) -> None:
+    text = json.dumps(_scrubbed(document), separators=(",", ":"), ensure_ascii=False)
+    (HISTORIES / f"{name}.json").write_text(text + "\n")
+
+
 def _scrubbed(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _SCRUBBED.get(key, _scrubbed(item)) for key, item in value.items()}
+        scrubbed = {key: _SCRUBBED.get(key, _scrubbed(item)) for key, item in value.items()}
+        return scrubbed | {"name": "sticky"} if value.get("kind") == _STICKY else scrubbed
     return [_scrubbed(item) for item in value] if isinstance(value, list) else value

@@ -1,14 +1,17 @@
 """The paths through the workflows that matter, each as a story that ends with golden histories."""
 
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any, NamedTuple
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import WorkflowHandle
 
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
+from penstock.contract.lives import ReportLetter
 from penstock.contract.requests import VerifyRequest
 from penstock.model.slices import Slice, SliceState
 from tests.replay.golden import save
@@ -23,9 +26,9 @@ class Story(NamedTuple):
     short_runs: bool = False
 
 
-def tasks(count: int) -> list[dict[str, Any]]:
+def tasks(number: int) -> list[dict[str, Any]]:
     """Tasks that fill one small host each."""
-    return [{"id": f"task-{i}", "resources": {"cpu": 4}} for i in range(count)]
+    return [{"id": f"task-{i}", "resources": {"cpu": 4}} for i in range(number)]
 
 
 async def _demand_and_drain(stage: Stage) -> None:
@@ -42,8 +45,7 @@ async def _demand_and_drain(stage: Stage) -> None:
     await stage.eventually(autoscaler.status, lambda status: status.slices == 1)
     await save("autoscaler-demand-and-drain", stage.workflow)
     await save("slice-drained", stage.slice_workflow(first.group, first.id))
-    place = f"{names.autoscaler_id(stage.cluster)}/~inventory/sim/{stage.cloud.zone()}"
-    await save("inventory-watching", stage.client.get_workflow_handle(place))
+    await save("inventory-watching", _inventory(stage))
 
 
 async def _deleted(stage: Stage) -> None:
@@ -125,16 +127,47 @@ async def _continued(stage: Stage) -> None:
     first = await stage.workflow.describe()
     await stage.autoscaler.submit_demand(tasks(3))
     await _ready(stage, 3)
-    for count in (2, 3, 4):
-        await stage.autoscaler.submit_demand(tasks(count))
+    for number in (2, 3, 4):
+        await stage.autoscaler.submit_demand(tasks(number))
     await _ready(stage, 4)
-
-    async def newest() -> str:
-        return (await stage.workflow.describe()).run_id
-
-    await stage.eventually(newest, lambda run_id: run_id != first.run_id)
+    await stage.eventually(lambda: _run_id(stage.workflow), lambda run_id: run_id != first.run_id)
     await save("autoscaler-first-run", stage.client.get_workflow_handle(stage.workflow.id, run_id=first.run_id))
     await save("autoscaler-later-run", stage.workflow)
+
+
+async def _long_lived_slice(stage: Stage) -> None:
+    """It is asked for reports until it begins another run, and gives one there."""
+    await stage.autoscaler.submit_demand(tasks(1))
+    (piece,) = await _ready(stage, 1)
+    handle = stage.slice_workflow(piece.group, piece.id)
+    first = await _run_id(handle)
+    letter = ReportLetter(slice_id=piece.id).model_dump(mode="json")
+
+    async def asked() -> bool:
+        await handle.signal(names.LETTER, letter)
+        kind = EventType.EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED
+        return await _run_id(handle) != first and kind in await _event_types(handle)
+
+    await stage.eventually(asked, bool)
+    await save("slice-later-run", handle)
+
+
+async def _long_lived_inventory(stage: Stage) -> None:
+    """Its place is configured otherwise again and again, until it begins another run, and watches there."""
+    await stage.autoscaler.submit_demand(tasks(1))
+    await _ready(stage, 1)
+    handle = _inventory(stage)
+    first = await _run_id(handle)
+    looks = count(50)
+
+    async def configured_otherwise() -> bool:
+        rules = stage.config.inventory.model_copy(update={"look_seconds": next(looks) / 1000})
+        await stage.autoscaler.apply_config(stage.config.model_copy(update={"inventory": rules}))
+        kind = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+        return await _run_id(handle) != first and kind in await _event_types(handle)
+
+    await stage.eventually(configured_otherwise, bool)
+    await save("inventory-later-run", handle)
 
 
 async def _terminated(stage: Stage) -> None:
@@ -165,15 +198,29 @@ async def _reset(stage: Stage) -> None:
     await save("autoscaler-reset", stage.workflow)
 
 
-async def _ready(stage: Stage, count: int) -> tuple[Slice, ...]:
+async def _ready(stage: Stage, number: int) -> tuple[Slice, ...]:
     """The slices, once so many are READY and nothing is on its way."""
 
     async def look() -> tuple[Slice, ...]:
         return (await stage.autoscaler.slices()).slices
 
     return await stage.eventually(
-        look, lambda slices: len(slices) == count and all(piece.state is SliceState.READY for piece in slices)
+        look, lambda slices: len(slices) == number and all(piece.state is SliceState.READY for piece in slices)
     )
+
+
+def _inventory(stage: Stage) -> "WorkflowHandle[Any, Any]":
+    return stage.client.get_workflow_handle(names.inventory_id(stage.cluster, "sim", stage.cloud.zone()))
+
+
+async def _run_id(handle: "WorkflowHandle[Any, Any]") -> str:
+    """Of its newest run."""
+    return (await handle.describe()).run_id
+
+
+async def _event_types(handle: "WorkflowHandle[Any, Any]") -> set[int]:
+    """What has happened in its newest run."""
+    return {event.event_type for event in (await handle.fetch_history()).events}
 
 
 def _count(status: ClusterStatus) -> int:
@@ -190,6 +237,8 @@ STORIES = {
     "overdue": Story(_overdue, (group(timeouts={"boot": "300ms"}),)),
     "cancelled": Story(_cancelled),
     "continued": Story(_continued, short_runs=True),
+    "long-lived slice": Story(_long_lived_slice, short_runs=True),
+    "long-lived inventory": Story(_long_lived_inventory, short_runs=True),
     "terminated": Story(_terminated),
     "reset": Story(_reset),
 }

@@ -1,0 +1,133 @@
+"""Today's workflows go on with the state that yesterday's carried over, on a server and a cloud that know nothing of it."""
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHandle
+
+from activities.providers.port import resource_name
+from penstock.client import AutoscalerClient
+from penstock.contract import names
+from penstock.contract.lives import DrainLetter, DrainTerms, EmptyLetter, Place, Sighting, SliceLife, SliceReports
+from penstock.core.lookout import unpack_known
+from penstock.core.state import AutoscalerState
+from penstock.model.failures import Phase
+from penstock.model.slices import SliceState
+from tests.activities.waiting import until
+from tests.replay import golden
+from tests.service.machine import Machine
+from tests.service.stage import SECONDS, StagedCloud, cleared
+
+
+def _carried(name: str) -> tuple[str, list[Any]]:
+    """The workflow's id, and what its last run began with."""
+    history = golden.load(name)
+    started = history.events[0].workflow_execution_started_event_attributes
+    assert started.continued_execution_run_id, f"{name} is the first run"
+    return history.workflow_id, [json.loads(payload.data) for payload in started.input.payloads]
+
+
+async def _letter_box(client: Client, workflow_id: str) -> "WorkflowHandle[Any, Any]":
+    """A workflow that no worker runs: what is signalled to it stays in its history."""
+    return await client.start_workflow("LetterBox", id=workflow_id, task_queue="nobody")
+
+
+async def _letters(box: "WorkflowHandle[Any, Any]", signal: str) -> list[bytes]:
+    """Payloads of the signals that came, in order."""
+    kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+    events = [event for event in (await box.fetch_history()).events if event.event_type == kind]
+    heard = [event.workflow_execution_signaled_event_attributes for event in events]
+    return [each.input.payloads[0].data for each in heard if each.signal_name == signal]
+
+
+async def _add_resource(machine: Machine, life: SliceLife) -> None:
+    """What the slice has in its cloud."""
+    spec = life.spec
+    labels = {"penstock-cluster": spec.cluster, "penstock-group": spec.group, "penstock-slice": spec.slice_id}
+    region, letter = spec.location.rsplit("-", 1)
+    async with aiohttp.ClientSession() as session:
+        cloud = StagedCloud(machine.url, session, cluster=spec.cluster, region=region)
+        name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
+        await cloud.add(name, letter, labels=labels, hosts=spec.hosts)
+
+
+def test_an_autoscaler_goes_on_with_the_ledger_and_the_demand_that_an_earlier_version_carried(machine: Machine) -> None:
+    workflow_id, (carried,) = _carried("autoscaler-later-run")
+
+    async def story() -> None:
+        client = await machine.client()
+        await client.start_workflow(names.AUTOSCALER, carried, id=workflow_id, task_queue=names.TASK_QUEUE)
+        autoscaler = AutoscalerClient(client, workflow_id.removeprefix(names.autoscaler_id("")))
+        # Nobody has its slices here: they are found missing, and as many are launched as its demand still wants.
+        lost = {piece.id for piece in AutoscalerState.model_validate(carried).slices}
+        assert lost
+        wanted = sum(source.tasks for source in (await autoscaler.status()).demand.values())
+
+        async def ready() -> set[str]:
+            slices = (await autoscaler.slices()).slices
+            return {piece.id for piece in slices if piece.state is SliceState.READY and piece.id not in lost}
+
+        await until(ready, lambda slices: len(slices) == wanted, seconds=SECONDS)
+        assert (await autoscaler.status()).evaluations > carried["evaluations"]
+        await autoscaler.delete(force=True)
+        await autoscaler.deleted()
+
+    asyncio.run(story())
+
+
+def test_a_slice_goes_on_with_the_life_that_an_earlier_version_carried(machine: Machine) -> None:
+    workflow_id, (carried,) = _carried("slice-later-run")
+    life = SliceLife.model_validate(carried)
+    spec = life.spec
+    assert life.state is SliceState.READY
+
+    async def story() -> None:
+        client = await machine.client()
+        box = await _letter_box(client, names.autoscaler_id(spec.cluster))
+        await _add_resource(machine, life)
+        slice_workflow = await client.start_workflow(
+            names.SLICE, carried, id=workflow_id, task_queue=names.TASK_QUEUE, result_type=SliceLife
+        )
+        assert await slice_workflow.query(names.LIFE, result_type=SliceLife) == life
+        drain = DrainLetter(slice_id=spec.slice_id, terms=DrainTerms(cause="idle"))
+        for letter in (drain, EmptyLetter(slice_id=spec.slice_id)):
+            await slice_workflow.signal(names.LETTER, letter.model_dump(mode="json"))
+        async with asyncio.timeout(SECONDS):
+            ended: SliceLife = await slice_workflow.result()
+
+        assert ended.state is SliceState.TERMINATED
+        assert ended.moves[: len(life.moves)] == life.moves
+        letters = await _letters(box, names.SLICES_REPORTED)
+        reports = [report for each in letters for report in SliceReports.model_validate_json(each).reports]
+        assert reports[-1].state is SliceState.TERMINATED
+        assert reports[-1].sequence == ended.sequence > life.reported
+        await cleared(client, spec.cluster)
+
+    asyncio.run(story())
+
+
+def test_an_inventory_goes_on_with_what_an_earlier_version_had_told_its_slices(machine: Machine) -> None:
+    workflow_id, carried = _carried("inventory-later-run")
+    place = Place.model_validate(carried[0])
+    ((slice_id, known),) = unpack_known(carried[1]).items()
+    assert known.healthy
+
+    async def story() -> None:
+        client = await machine.client()
+        box = await _letter_box(client, names.slice_workflow_id(place.cluster, known.group, slice_id))
+        inventory = await client.start_workflow(names.INVENTORY, args=carried, id=workflow_id, task_queue=names.TASK_QUEUE)
+
+        async def told() -> list[Phase]:
+            return [Sighting.model_validate_json(letter).phase for letter in await _letters(box, names.SEEN)]
+
+        # This cloud does not have the slice. Only who knows that it was there can miss it.
+        await until(told, lambda phases: Phase.GONE in phases, seconds=SECONDS)
+        async with asyncio.timeout(SECONDS):
+            await inventory.result()
+        assert await told() == [Phase.GONE]
+        await cleared(client, place.cluster)
+
+    asyncio.run(story())
