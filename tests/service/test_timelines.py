@@ -134,14 +134,15 @@ class Player:
         return self._named[name][0]
 
     async def _look(self) -> Look:
+        """The ledger first, the cloud last: what the ledger has as READY is then found in the cloud, and has its name."""
         stage = self._stage
+        status = await stage.autoscaler.status()
+        ledger = [piece async for piece in stage.autoscaler.all_slices()]
         made = await stage.cloud.ever_made()
         self._name(made)
         names = {slice_id: name for name, (slice_id, _) in self._named.items()}
         alive = Counter(item["labels"]["penstock-group"] for item in made if item["phase"] != "gone")
         assert all(alive[group] <= most for group, most in self._case.most.items()), alive
-        status = await stage.autoscaler.status()
-        ledger = [piece async for piece in stage.autoscaler.all_slices()]
         unnamed = {piece.id: f"{piece.group}/{piece.id}" for piece in ledger}
         return Look(
             states={(unnamed | names)[piece.id]: piece.state for piece in ledger},
