@@ -1,23 +1,34 @@
 """Audits: what the cloud has at a place, against what the ledger says and which slice workflows run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.accounts import Accounts, Books, each, is_running, life_of, state_of, told
-from activities.providers.port import Labels, Listing, Provider, ProviderError, Ref, resource_name
+from activities.providers.port import (
+    Invalid,
+    Labels,
+    Listing,
+    PermissionDenied,
+    Provider,
+    ProviderError,
+    Ref,
+    resource_name,
+)
 from activities.providers.registry import Providers
-from activities.provisioning import place_key
+from activities.provisioning import failure_of, place_key
 from penstock.contract import names
 from penstock.contract.lives import LocationReport, Place, SliceReport, SliceReports, Unowned
 from penstock.contract.requests import AuditRequest
 from penstock.core.comparison import Findings, Resource, findings
+from penstock.core.health import after_look
 from penstock.core.lifecycle import report_of
+from penstock.core.specs import places_of
 from penstock.core.state import AutoscalerState
 from penstock.model.failures import Phase
 from penstock.model.slices import Slice
@@ -28,6 +39,9 @@ LEAST_PAUSE_SECONDS = 0.02
 """Between two looks, whatever is configured: a cloud is not asked without a pause."""
 REPORTS_AT_ONCE = 200
 """Reports in one signal: few signals, each far below what a message may weigh."""
+
+HeardOf = Callable[[Sequence[Place]], object]
+"""Told of places where slices may be, before anything is ordered there and again and again."""
 
 
 @asynccontextmanager
@@ -200,8 +214,8 @@ class Auditing:
 
     async def _report(self, request: AuditRequest) -> LocationReport | None:
         """What the place shows now; None once the recovery that asked is over."""
-        place = request.place
-        accounts = await self._books.of(place.cluster, oldest_seconds=0)
+        accounts = await self._books.of(request.place.cluster, oldest_seconds=0)
+        place = configured_place(request.place, accounts.state)
         recovery = accounts.state.recovery if accounts.state else None
         if recovery is None or recovery.id != request.recovery:
             return None
@@ -210,4 +224,46 @@ class Auditing:
             listing = await provider.list(place.location, cluster=place.cluster)
             return await Audit(self._client, provider, place).of(listing, accounts, asked=request.recovery)
         except ProviderError as error:
+            if isinstance(error, PermissionDenied | Invalid):
+                if not was_refused(place, accounts.state):
+                    await tell_refusal(self._client, place, error, asked=request.recovery)
+                raise refusal(place, error) from error
             raise ApplicationError(f"{place.key} cannot be listed: {error}", type=type(error).__name__) from error
+
+
+def configured_place(place: Place, state: AutoscalerState | None) -> Place:
+    """The place as it is configured now, if it still is."""
+    config = state.config if state else None
+    return next((other for other in places_of(config) if other.key == place.key), place) if config else place
+
+
+def was_refused(place: Place, state: AutoscalerState | None) -> bool:
+    """Whether groups of the place are blocked because it could not be looked at."""
+    config = state.config if state else None
+    if state is None or config is None or not any(block.looking for block in state.blocks):
+        return False
+    here = [group for group in config.groups if (group.provider.account, group.location) == (place.account, place.location)]
+    return after_look(state.blocks, here) != state.blocks
+
+
+def refusal(place: Place, error: PermissionDenied | Invalid) -> ApplicationError:
+    """For Temporal to show and to repeat at the pace of audits: the autoscaler tells people, so no log need say it each time."""
+    return ApplicationError(
+        f"{place.key} cannot be listed: {error}",
+        type=type(error).__name__,
+        next_retry_delay=timedelta(seconds=place.rules.audit_seconds),
+        category=ApplicationErrorCategory.BENIGN,
+    )
+
+
+async def tell_refusal(client: Client, place: Place, error: PermissionDenied | Invalid, *, asked: str | None = None) -> None:
+    """Tell the autoscaler why a place cannot be looked at until people mend something."""
+    report = LocationReport(
+        account=place.account,
+        location=place.location,
+        at=datetime.now(UTC),
+        complete=False,
+        asked=asked,
+        failure=failure_of(error),
+    )
+    await told(client, names.autoscaler_id(place.cluster), names.LOCATION_REPORTED, report)

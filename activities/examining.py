@@ -1,7 +1,12 @@
-"""Examining a worker's surroundings: what it can reach, with the credentials it has."""
+"""Examining a worker's surroundings: what it can reach, with the credentials it has, and what to do about the rest."""
 
+import asyncio
+import os
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from temporalio import activity
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
@@ -10,13 +15,39 @@ from temporalio.service import RPCError
 
 from activities.accounts import each, state_of
 from activities.auditing import beating
-from activities.providers.port import Invalid, PermissionDenied, ProviderError
+from activities.providers.gcp import opening as gcp
+from activities.providers.port import Invalid, Order, PermissionDenied, ProviderError
 from activities.providers.registry import Providers
+from activities.provisioning import order_of
 from penstock.contract import names
 from penstock.contract.answers import Examination, Finding
 from penstock.contract.lives import Place
-from penstock.core.specs import places_of
+from penstock.core.specs import places_of, spec_of
 from penstock.core.state import AutoscalerState
+from penstock.core.status import status_of
+from penstock.model.cluster import ClusterConfig, ScaleGroup
+from penstock.model.slices import Availability
+
+GREATEST_SKEW_SECONDS = 10.0
+"""Between clocks: deadlines and blocks are minutes, and a busy worker takes seconds to begin what the server started."""
+SET_CLOCK = "set the clock of the worker's machine, by NTP: deadlines and the ends of blocks are counted by it"
+
+
+@runtime_checkable
+class Labelling(Protocol):
+    """A provider whose resources carry labels that somebody may have changed."""
+
+    async def strays(self, location: str, *, cluster: str) -> Sequence[str]:
+        """Names of resources that carry the cluster's label and are yet not its own."""
+        ...
+
+
+class _Account(NamedTuple):
+    """Groups, of whatever cluster, that are paid by the same project."""
+
+    kind: str
+    name: str
+    groups: tuple[tuple[ClusterConfig, ScaleGroup], ...]
 
 
 class Examining:
@@ -28,14 +59,18 @@ class Examining:
 
     @activity.defn(name=names.EXAMINE)
     async def examine(self) -> Examination:
-        """Look at the namespace, at every cluster, and at every location of theirs."""
+        """Look at the namespace, the clocks, every cluster, every account, and every location."""
+        server = _skew("Temporal's clock", theirs=activity.info().started_time, within=0.0)
         async with beating():
             clusters = await self._clusters()
             states = await each(clusters, lambda cluster: state_of(self._client, cluster))
             running = {cluster: state for cluster, state in zip(clusters, states, strict=True) if state is not None}
-            places = [place for state in running.values() if state.config for place in places_of(state.config)]
-            found = [await self._attributes(), *(_cluster(cluster, state) for cluster, state in running.items())]
-            found += await each(places, self._location)
+            configs = [state.config for state in running.values() if state.config]
+            found = [await self._attributes(), server]
+            found += [finding for cluster, state in running.items() for finding in _cluster(cluster, state)]
+            found += [finding for several in await each(_accounts(configs), _account) for finding in several]
+            places = [place for config in configs for place in places_of(config)]
+            found += [finding for several in await each(places, self._location) for finding in several]
         return Examination(at=datetime.now(UTC), findings=tuple(found))
 
     async def _clusters(self) -> list[str]:
@@ -56,27 +91,87 @@ class Examining:
         fix = f"temporal operator search-attribute create --namespace {namespace} {flags}"
         return Finding(subject=subject, ok=False, message=f"missing in namespace {namespace}: {', '.join(missing)}", fix=fix)
 
-    async def _location(self, place: Place) -> Finding:
-        """Whether one location of one cluster can be listed."""
+    async def _location(self, place: Place) -> list[Finding]:
+        """Whether one location of one cluster can be listed, and whether all that is labelled there is the cluster's."""
         subject = f"{place.cluster}: {place.key}"
         began = time.monotonic()
         try:
             provider = await self._providers.of(place.provider, place.settings)
             listing = await provider.list(place.location, cluster=place.cluster)
+            strays = await provider.strays(place.location, cluster=place.cluster) if isinstance(provider, Labelling) else ()
         except ProviderError as error:
-            return Finding(subject=subject, ok=False, message=str(error), fix=_fix(error, place))
+            return [Finding(subject=subject, ok=False, message=str(error), fix=_fix(error, place))]
         told = f"{len(listing.items)} resources, listed in {time.monotonic() - began:.2f} s"
-        if listing.complete:
-            return Finding(subject=subject, ok=True, message=told)
-        fix = "the cloud could not reach all of it; nothing there is believed lost meanwhile"
-        return Finding(subject=subject, ok=False, message="the list is not complete", fix=fix)
+        found = [Finding(subject=subject, ok=True, message=told)]
+        if not listing.complete:
+            fix = "the cloud could not reach all of it; nothing there is believed lost meanwhile"
+            found = [Finding(subject=subject, ok=False, message="the list is not complete", fix=fix)]
+        if strays:
+            message = f"{', '.join(strays)}: labelled as {place.cluster}'s, but labels and metadata do not agree"
+            fix = "Penstock does not touch what is not surely its own: mend the labels, or delete them by hand"
+            found.append(Finding(subject=f"{subject} labels", ok=False, message=message, fix=fix))
+        return found
 
 
-def _cluster(cluster: str, state: AutoscalerState) -> Finding:
-    if state.recovery is None:
-        return Finding(subject=cluster, ok=True, message=f"{len(state.slices)} slices, configuration {state.config_revision}")
-    waited = ", ".join(state.recovery.waiting) or "its slices' reports"
-    return Finding(subject=cluster, ok=False, message=f"recovers: {state.recovery.reason}", fix=f"it waits for {waited}")
+def _cluster(cluster: str, state: AutoscalerState) -> list[Finding]:
+    """Whether it works, and which of its groups cannot be asked until people mend something."""
+    told = f"{len(state.slices)} slices, configuration {state.config_revision}"
+    found = [Finding(subject=cluster, ok=True, message=told)]
+    if state.recovery is not None:
+        waited = ", ".join(state.recovery.waiting) or "its slices' reports"
+        found = [Finding(subject=cluster, ok=False, message=f"recovers: {state.recovery.reason}", fix=f"it waits for {waited}")]
+    disabled = [group for group in status_of(state).groups if group.availability is Availability.DISABLED]
+    fix = "mend it, then: penstock clear-block --cluster " + cluster
+    found += [Finding(subject=f"{cluster}: {group.name}", ok=False, message=group.reason, fix=fix) for group in disabled]
+    return found
+
+
+def _accounts(configs: Sequence[ClusterConfig]) -> list[_Account]:
+    """The accounts that something can be told of."""
+    held: dict[tuple[str, str], list[tuple[ClusterConfig, ScaleGroup]]] = {}
+    for config in configs:
+        for group in config.groups:
+            if group.provider.kind in gcp.KINDS:
+                held.setdefault((group.provider.kind, group.provider.account), []).append((config, group))
+    return [_Account(kind, name, tuple(groups)) for (kind, name), groups in sorted(held.items())]
+
+
+async def _account(account: _Account, environ: Mapping[str, str] = os.environ) -> list[Finding]:
+    """Orders that would be refused, credentials, the cloud's clock, and quotas."""
+    google: Any = await asyncio.to_thread(import_module, "activities.providers.gcp.examination")
+    wanted = [google.Wanted(_order(config, group), group.max_slices) for config, group in account.groups]
+    found = []
+    for (config, group), one in zip(account.groups, wanted, strict=True):
+        try:
+            await asyncio.to_thread(google.check_order, account.kind, one.order)
+        except ProviderError as error:
+            fix = "correct the group's provider: penstock config apply FILE"
+            found.append(Finding(subject=f"{config.cluster}: {group.name}", ok=False, message=str(error), fix=fix))
+    try:
+        connection = gcp.connection_of(account.groups[0][1].provider.settings, environ)
+    except Invalid:
+        return found  # Every group of the account has said so.
+    credentials = await google.credentials(account.name, connection)
+    found.append(credentials)
+    if credentials.ok:
+        clock = await google.clock(account.kind, connection)
+        found += [] if clock is None else [_skew(f"{account.name}: clock", theirs=clock.at, within=clock.within)]
+        found += await google.quotas(account.name, connection, wanted) if account.kind == "gce" else []
+    return found
+
+
+def _order(config: ClusterConfig, group: ScaleGroup) -> Order:
+    """A slice of the group as it would be ordered; it never is."""
+    return order_of(spec_of(config, group.name, "examined", "doctor"))
+
+
+def _skew(subject: str, *, theirs: datetime, within: float) -> Finding:
+    """Whether this machine's clock agrees with another's, as closely as that can be told."""
+    seconds = (datetime.now(UTC) - theirs).total_seconds()
+    if abs(seconds) - within <= GREATEST_SKEW_SECONDS:
+        return Finding(subject=subject, ok=True, message="agrees with the worker's")
+    told = f"the worker's is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} it"
+    return Finding(subject=subject, ok=False, message=told, fix=SET_CLOCK)
 
 
 def _fix(error: ProviderError, place: Place) -> str:

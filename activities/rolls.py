@@ -1,6 +1,6 @@
 """The roll of a cluster's slices, called when a ledger cannot be trusted, and the inventories that must run."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
 from activities.accounts import each, last_state_of, life_of, place_of, running_slices, state_of, status_of
-from activities.auditing import beating, send_reports
+from activities.auditing import HeardOf, beating, send_reports
 from penstock.contract import names
 from penstock.contract.lives import Place, SliceReport
 from penstock.contract.requests import KeepRequest, RollRequest
@@ -21,9 +21,6 @@ from penstock.model.cluster import ClusterConfig
 _CLUSTER = SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE)
 _SPEAK_FOR_THEMSELVES = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CANCELED)
 """Workflows whose last word holds. One that was terminated left its slice behind: the inventory finds that."""
-
-HeardOf = Callable[[Sequence[Place]], object]
-"""Told of places where slices may be, before anything is ordered there and again and again."""
 
 
 class Rolls:

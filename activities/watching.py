@@ -13,9 +13,19 @@ from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
 from activities.accounts import Accounts, Books, each, life_of, told
-from activities.auditing import BEAT_SECONDS, LEAST_PAUSE_SECONDS, Audit, may_be_at
+from activities.auditing import (
+    BEAT_SECONDS,
+    LEAST_PAUSE_SECONDS,
+    Audit,
+    HeardOf,
+    configured_place,
+    may_be_at,
+    refusal,
+    tell_refusal,
+    was_refused,
+)
 from activities.nudges import Nudges
-from activities.providers.port import Listing, Observation, Phase, Provider, ProviderError, RateLimited
+from activities.providers.port import Invalid, Listing, Observation, PermissionDenied, Phase, Provider, ProviderError, RateLimited
 from activities.providers.registry import Providers
 from activities.provisioning import place_key
 from penstock.contract import names
@@ -37,10 +47,11 @@ EMPTY_AUDITS = 2
 class Watching:
     """The activity that watches a place for one round."""
 
-    def __init__(self, client: Client, providers: Providers, nudges: Nudges) -> None:
+    def __init__(self, client: Client, providers: Providers, nudges: Nudges, *, heard_of: HeardOf = lambda _: None) -> None:
         self._client = client
         self._providers = providers
         self._nudges = nudges
+        self._heard_of = heard_of
         self._books = Books(client)
 
     @activity.defn(name=names.WATCH)
@@ -49,6 +60,7 @@ class Watching:
 
         After a crash it goes on with what the last heartbeat said its slices had been told.
         """
+        self._heard_of((request.place,))
         details = activity.info().heartbeat_details
         known = lookout.unpack_known(details[0] if details else request.known)
         watch = _Watch(self._client, self._nudges, self._books, place=request.place, known=known)
@@ -101,6 +113,8 @@ class _Watch:
                 failures = 0
                 if outcome is not None:
                     return outcome
+            except (PermissionDenied, Invalid) as error:
+                return await self._refused(error)
             except ProviderError as error:
                 failures += 1
                 activity.logger.warning("%s could not be looked at: %s", self._place.key, error)
@@ -125,6 +139,17 @@ class _Watch:
         except TemporalError as error:
             activity.logger.warning("%s could not be audited: %s", self._place.key, error)
             return None
+
+    async def _refused(self, error: PermissionDenied | Invalid) -> Watched:
+        """End the round: with the place as it is configured by now, or failing for what people must mend, which they are told."""
+        rules = self._place.rules
+        state = (await self._books.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)).state
+        configured = configured_place(self._place, state)
+        if configured != self._place:
+            return self._watched(place=configured)
+        if not was_refused(self._place, state):
+            await tell_refusal(self._client, self._place, error)
+        raise refusal(self._place, error)
 
     async def _look(self, provider: Provider, listing: Listing, *, elapsed: float) -> None:
         """Ask hosts that are due for their health, and tell every slice what is news to it."""
@@ -158,7 +183,7 @@ class _Watch:
         rules = self._place.rules
         accounts = await self._books.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)
         report = await Audit(self._client, provider, self._place).of(listing, accounts)
-        if report is not None and (report.unowned or report.missing):
+        if report is not None and (report.unowned or report.missing or was_refused(self._place, accounts.state)):
             await told(self._client, names.autoscaler_id(self._place.cluster), names.LOCATION_REPORTED, report)
         if accounts.state is not None:
             unowned = [one.slice_id for one in report.unowned] if report else []

@@ -1,6 +1,6 @@
 """What a worker is made of: every workflow and activity, on one connection."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from activities.rolls import Rolls, guard_inventories
 from activities.verifying import Verifying
 from activities.watching import Watching
 from penstock.connection import WORKER, flush_traces
+from penstock.contract.lives import Place
+from worker.credentials import CredentialsCheck
 from worker.pacing import PacedCreates
 from worker.sandbox import production_runner
 from worker.settings import Settings
@@ -55,6 +57,7 @@ def assembled(client: Client, settings: Settings) -> Assembly:
     providers, nudges, traces = Providers(), Nudges(), tracing(settings)
     interceptors = [Stopping(), *([traces] if traces else [])]
     provisioning = Provisioning(providers, nudges)
+    credentials = CredentialsCheck()
     paced = PacedCreates(
         client,
         provisioning.create,
@@ -63,6 +66,11 @@ def assembled(client: Client, settings: Settings) -> Assembly:
         interceptors=interceptors,
         grace=GRACE,
     )
+
+    def heard_of(places: Sequence[Place]) -> None:
+        paced.serve(places)
+        credentials.heard_of(places)
+
     worker = Worker(
         client,
         task_queue=settings.task_queue,
@@ -71,8 +79,8 @@ def assembled(client: Client, settings: Settings) -> Assembly:
             provisioning.create,
             provisioning.observe,
             provisioning.delete,
-            Watching(client, providers, nudges).watch,
-            *_activities(client, providers, Rolls(client, heard_of=paced.serve)),
+            Watching(client, providers, nudges, heard_of=heard_of).watch,
+            *_activities(client, providers, Rolls(client, heard_of=heard_of)),
         ],
         workflow_runner=production_runner(),
         interceptors=interceptors,
@@ -83,10 +91,11 @@ def assembled(client: Client, settings: Settings) -> Assembly:
     )
 
     async def close() -> None:
+        credentials.stop()
         await providers.close()
         await flush_traces(WORKER)
 
-    return Assembly(worker, paced, lambda: guard_inventories(client, task_queue=settings.task_queue, heard_of=paced.serve), close)
+    return Assembly(worker, paced, lambda: guard_inventories(client, task_queue=settings.task_queue, heard_of=heard_of), close)
 
 
 def _activities(client: Client, providers: Providers, rolls: Rolls) -> list[Callable[..., Any]]:

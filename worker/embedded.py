@@ -14,8 +14,10 @@ import click
 from activities.providers.registry import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.config.cluster import load_cluster
+from penstock.core.specs import places_of
 from penstock.model.cluster import ClusterConfig
 from worker.children import Child, StartFailed
+from worker.credentials import first_needing, missing_credentials
 from worker.devserver import Executable, downloaded_executable, installed_executable
 from worker.guidance import EXAMPLE_DEMAND, guidance
 from worker.home import Home
@@ -89,6 +91,7 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
         for each in around:
             await _told(each.child.name, each.ready(), where=f"at {each.url}")
         await _told("worker", parts.enter_async_context(working(client, settings)), where=f"on task queue {settings.task_queue}")
+        await _tell_missing_credentials(config)
         autoscaler = AutoscalerClient(client, config.cluster, task_queue=settings.task_queue)
         as_told = await _told(f"cluster {config.cluster}", _started(autoscaler, config), where=f"from {options.cluster_file}")
         options.home.address.write_text(f"{address}\n")
@@ -104,6 +107,13 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
             )
         )
         await _until_one_ends([each.child for each in (server, *around)])
+
+
+async def _tell_missing_credentials(config: ClusterConfig) -> None:
+    """What keeps groups from being created is told where somebody looks; the service runs all the same."""
+    missing = await missing_credentials() if first_needing(places_of(config)) else None
+    if missing is not None:
+        click.echo(f"  Google credentials: {missing}")
 
 
 async def _downloaded(home: Home) -> Executable:

@@ -26,8 +26,8 @@ _CONCURRENT_CREATES = 200
 class PacedCreates:
     """The workers of this process that serve creates, one for each account that it has heard of.
 
-    A worker that shows an inventory where to look, or looks after inventories, hears of an account before anything is ordered
-    there; the others hear of it at their next look, so a queue of creates is never long without a worker.
+    The worker that sees to a location's inventory hears of its account before anything is ordered there, and so does the one that
+    watches it; the others hear of it at their next look at all clusters. So no queue of creates is long without a worker.
     """
 
     def __init__(

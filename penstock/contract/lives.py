@@ -162,6 +162,7 @@ class LocationReport(Value):
     """What an audit of one location found. `asked` names the recovery that asked for it, if one did.
 
     `missing` are slices of the ledger that neither the cloud has nor a workflow looks after. Unless `complete`, it is empty.
+    `failure` says why it could not be looked at, where that is for people to mend.
     """
 
     account: str
@@ -171,6 +172,7 @@ class LocationReport(Value):
     asked: str | None = None
     unowned: tuple[Unowned, ...] = ()
     missing: tuple[str, ...] = ()
+    failure: Failure | None = None
 
 
 class Place(Value):

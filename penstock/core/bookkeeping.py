@@ -28,7 +28,7 @@ from penstock.core.events import (
     SlicesReported,
     SlicesStarted,
 )
-from penstock.core.health import after_deletion, after_failure, after_ready
+from penstock.core.health import after_deletion, after_failure, after_look, after_ready, after_refused_look
 from penstock.core.specs import places_of
 from penstock.core.state import AutoscalerState, Block, Recovery
 from penstock.model.failures import Phase
@@ -178,11 +178,13 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
     """What nobody looks after is adopted or doomed; what is nowhere leaves the ledger."""
     report = event.report
     changes = _recovered(state, f"{report.account}/{report.location}") if _is_awaited(state, event) else {}
+    blocks = _looked_at(state, event)
+    changes |= {} if blocks == state.blocks else {"blocks": blocks}
     ledger = {piece.id: piece for piece in state.slices}
     missing = {slice_id for slice_id in report.missing if slice_id in ledger and slice_id not in state.starting}
     found = {one.slice_id: one for one in report.unowned if one.slice_id not in state.starting and _wanted(state, one, event.at)}
     if not missing and not found:
-        return changes | {"matters": "recovery" in changes and changes["recovery"] is None}
+        return changes | {"matters": "blocks" in changes or ("recovery" in changes and changes["recovery"] is None)}
     for slice_id in missing:
         del ledger[slice_id]
     for slice_id, one in found.items():
@@ -197,6 +199,16 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
         "starting": (*state.starting, *found),
         "adopted": {**state.adopted, **found},
     }
+
+
+def _looked_at(state: AutoscalerState, event: LocationReported) -> tuple[Block, ...]:
+    """The blocks now that a location could be looked at, or could not."""
+    config, report = state.config, event.report
+    place = (report.account, report.location)
+    groups = [group for group in config.groups if (group.provider.account, group.location) == place] if config else []
+    if report.failure is None or config is None:
+        return after_look(state.blocks, groups)
+    return after_refused_look(state.blocks, report.failure, groups, at=event.at, backoff=config.backoff)
 
 
 def _is_awaited(state: AutoscalerState, event: LocationReported) -> bool:

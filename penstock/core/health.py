@@ -62,6 +62,22 @@ def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failu
     return tuple(b for b in blocks if b.kind is not FailureKind.QUOTA or not covers(b, group))
 
 
+def after_refused_look(
+    blocks: Sequence[Block], failure: Failure, groups: Sequence[ScaleGroup], *, at: datetime, backoff: Backoff
+) -> tuple[Block, ...]:
+    """The blocks once the location of the groups could not be looked at: where nothing can be seen, nothing is ordered."""
+    for group in groups:
+        before = blocks
+        after = after_failure(before, failure, group, at=at, age=timedelta(), backoff=backoff)
+        blocks = tuple(block if block in before else block.model_copy(update={"looking": True}) for block in after)
+    return tuple(blocks)
+
+
+def after_look(blocks: Sequence[Block], groups: Sequence[ScaleGroup]) -> tuple[Block, ...]:
+    """The location of the groups could be looked at."""
+    return tuple(block for block in blocks if not (block.looking and any(covers(block, group) for group in groups)))
+
+
 def after_config(blocks: Sequence[Block], changed: Sequence[ScaleGroup]) -> tuple[Block, ...]:
     """What was invalid no longer stands once the group's configuration changed."""
     names = {group.name for group in changed}

@@ -61,7 +61,8 @@ class Block(Value):
     """Why a group, or everything a quota, permission or rate limit covers, cannot be asked, and until when.
 
     `subject` is a group, or a zone or region of the provider `account`, or all of that account. `failures` in a row make it
-    longer; it is kept for a while after its end, so that they can be counted.
+    longer; it is kept for a while after its end, so that they can be counted. One that came of `looking` ends with the first look
+    that succeeds.
     """
 
     scope: Reach
@@ -71,6 +72,7 @@ class Block(Value):
     kind: FailureKind
     failures: int = 1
     at: Moment
+    looking: bool = False
 
 
 class Recovery(Value):

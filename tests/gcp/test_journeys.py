@@ -13,7 +13,7 @@ from penstock.model.failures import FailureKind
 from penstock.model.slices import Availability, Slice
 from tests.gcp.machine import GcpMachine, running_gcp_machine
 from tests.gcp.machine_stage import GcpStage, gangs, staged, tpu, vm
-from tests.journeys.facts import attempts
+from tests.journeys.facts import agreed_by_command, attempts
 from tests.service.ledgers import troubles
 from tests.service.test_demand import tasks
 
@@ -37,6 +37,7 @@ def played(machine: GcpMachine, story: Callable[[GcpStage], Awaitable[None]], *g
     async def play() -> None:
         async with staged(machine, *groups, **config) as stage:
             await story(stage)
+            await agreed_by_command(stage)
 
     asyncio.run(play())
 
@@ -172,6 +173,7 @@ def test_a_queue_outlasts_workers_and_a_delete_outlasts_failures(machine: GcpMac
             deleting = asyncio.create_task(_deleted_in_the_end(leaving))
             await _waited_for(waiting, machine)
             await deleting
+            await asyncio.gather(agreed_by_command(waiting), agreed_by_command(leaving))
 
     asyncio.run(play())
 

@@ -4,8 +4,9 @@ from datetime import datetime
 
 import pytest
 
+from penstock.contract.lives import LocationReport
 from penstock.core.apply import apply
-from penstock.core.events import BlockCleared, ConfigApplied
+from penstock.core.events import BlockCleared, ConfigApplied, LocationReported
 from penstock.core.health import health_of
 from penstock.core.state import AutoscalerState
 from penstock.core.status import status_of
@@ -160,3 +161,64 @@ def test_the_status_shows_availability_its_end_and_its_reason() -> None:
     assert (groups["west-a"].availability, groups["west-a"].until) == (Availability.BACKOFF, later(MINUTE))
     assert groups["west-a"].reason == "stockout of a"
     assert groups["east"].availability is Availability.AVAILABLE
+
+
+def looked_at(state: AutoscalerState, failure: Failure | None = None, *, location: str = "us-west4-a") -> AutoscalerState:
+    """The state after a look at a location that was refused, or was not."""
+    seen = LocationReport(account="sim", location=location, at=NOW, complete=failure is None, failure=failure)
+    return apply(state, LocationReported(at=NOW, report=seen))
+
+
+def test_a_look_that_is_refused_disables_groups_until_one_is_not() -> None:
+    denied = Failure(kind=FailureKind.PERMISSION, message="log in", scope=Scope.PROJECT, subject="sim")
+    state = looked_at(cluster(*ZONES), denied)
+    assert blocked(state) == {"west-a", "west-b", "east"}
+    assert health(state, "east", NOW).reason == "log in"
+    assert looked_at(state, denied) == state.model_copy(update={"version": state.version + 1})
+    assert blocked(looked_at(state, location="nowhere")) == {"west-a", "west-b", "east"}
+    assert blocked(looked_at(state)) == set()
+
+
+def test_settings_with_which_nobody_can_look_disable_the_groups_of_the_location_alone() -> None:
+    state = looked_at(cluster(*ZONES), Failure(kind=FailureKind.INVALID, message="provider.url: must be text"))
+    assert blocked(state) == {"west-a"}
+    assert health(state, "west-a", NOW).availability is Availability.DISABLED
+
+
+def test_a_permission_that_a_create_lacked_is_not_proved_by_a_look() -> None:
+    state = after(FailureKind.PERMISSION, scope=Scope.ZONE, subject="us-west4-a")
+    assert blocked(looked_at(state)) == {"west-a"}
+
+
+def test_a_short_block_does_not_end_a_long_one() -> None:
+    state = ordered(after(FailureKind.PERMISSION, scope=Scope.PROJECT, subject="sim"), "b", group="west-a")
+    limited = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=1)
+    state = told(state, report("b", SliceState.REQUESTING, 1, group="west-a", failure=limited))
+    assert health(state, "east", later(60)).availability is Availability.DISABLED
+
+
+def test_a_group_that_is_removed_and_comes_back_begins_anew() -> None:
+    state = after(FailureKind.INVALID)
+    state = apply(state, ConfigApplied(at=NOW, config=config(*ZONES[1:])))
+    assert blocked(apply(state, ConfigApplied(at=NOW, config=config(*ZONES)))) == set()
+
+
+def test_slices_that_are_taken_away_together_count_as_one_failure() -> None:
+    state = ordered(cluster(), "a", "b")
+    for slice_id in ("a", "b"):
+        state = failed(state, slice_id, FailureKind.PREEMPTED, at=later(60))
+    assert blocked(state, later(60)) == set()
+
+
+def test_a_drain_that_is_called_off_says_nothing_about_stockouts() -> None:
+    state = told(ordered(cluster(), "a"), report("a", SliceState.READY, 3), report("a", SliceState.DRAINING, 4))
+    state = failed(ordered(state, "b"), "b", FailureKind.STOCKOUT)
+    assert blocked(told(state, report("a", SliceState.READY, 5))) == {"g"}
+
+
+@pytest.mark.parametrize("seconds", [1e30, float("inf"), float("nan"), -1.0])
+def test_a_rate_limit_beyond_reason_is_bounded(seconds: float) -> None:
+    state = ordered(cluster(), "a")
+    failure = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=seconds)
+    state = told(state, report("a", SliceState.REQUESTING, 1, failure=failure))
+    assert blocked(state, later(86400)) == set()

@@ -39,6 +39,14 @@ def embedded(tmp_path: Path) -> Iterator[Embedded]:
         service.process.wait()
 
 
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which nobody is logged in."""
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+
+
 def _ready(status: ClusterStatus) -> dict[str, int]:
     return {group.name: group.slices.get(SliceState.READY, 0) for group in status.groups}
 
@@ -66,3 +74,24 @@ def test_the_example_of_googles_clouds_runs_in_one_command(embedded: Embedded) -
         await embedded.nothing_left()
 
     asyncio.run(story())
+
+
+@pytest.mark.usefixtures("nobody")
+def test_without_the_emulator_missing_credentials_are_told_at_the_start(tmp_path: Path) -> None:
+    service = Embedded(tmp_path)
+    service.cluster_file = EXAMPLES / "cluster-gcp.yaml"
+
+    async def story() -> None:
+        service.start()
+        await service.ready()
+        assert service.output.count("Google credentials: No usable Google credentials") == 1
+        assert "gcloud auth application-default login" in service.output
+        assert service.send(signal.SIGINT) == 0
+        await service.nothing_left()
+
+    try:
+        asyncio.run(story())
+    finally:
+        if service.process is not None:
+            service.process.kill()
+            service.process.wait()

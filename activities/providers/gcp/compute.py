@@ -17,7 +17,7 @@ from activities.providers.gcp.codes import Meaning
 from activities.providers.gcp.compute_clients import Clients, open_clients
 from activities.providers.gcp.compute_wire import Machine, Slice, slices_of
 from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of, fault_of_errors, translated
-from activities.providers.gcp.naming import HOSTS_LABEL, RESOURCE_LABEL, label_value, machine_names, request_id
+from activities.providers.gcp.naming import CLUSTER_LABEL, HOSTS_LABEL, RESOURCE_LABEL, label_value, machine_names, request_id
 from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, read
 from activities.providers.gcp.startup import told, unspoken
 from activities.providers.port import (
@@ -93,13 +93,20 @@ class ComputeProvider:
 
     async def list(self, location: str, *, cluster: str) -> Listing:
         """What carries the cluster's label and says the same in its metadata."""
-        wanted = f"labels.penstock-cluster = {label_value(cluster)} AND labels.{HOSTS_LABEL}:*"
+        wanted = f"labels.{CLUSTER_LABEL} = {label_value(cluster)} AND labels.{HOSTS_LABEL}:*"
         with translated(self._place(location)):
             machines, complete = await self._machines(location, wanted)
             slices = slices_of(machines, location, await self._being_deleted(machines, location))
         ours = [found for found in slices if found.ref.labels.cluster == cluster]
         items = [_observation(found, tuple(Host(address=address) for address in self._addresses(found))) for found in ours]
         return Listing(items=tuple(items), complete=complete)
+
+    async def strays(self, location: str, *, cluster: str) -> tuple[str, ...]:
+        """Names of machines that carry the cluster's label and are yet nobody's: labels or metadata were changed by hand."""
+        wanted = f"labels.{CLUSTER_LABEL} = {label_value(cluster)} AND labels.{RESOURCE_LABEL}:*"
+        with translated(self._place(location)):
+            machines, _ = await self._machines(location, wanted)
+        return tuple(sorted(str(machine.sent.name) for machine in machines if machine.owner is None))
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
         """Delete every machine that is not on its way out; what is stopping is deleted when it has stopped."""

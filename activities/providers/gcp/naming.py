@@ -11,6 +11,8 @@ LONGEST_LABEL = 63
 """Characters of a label's key or value."""
 RESERVED = "penstock-"
 """How the labels and metadata keys begin that are ours alone."""
+CLUSTER_LABEL = "penstock-cluster"
+"""By which lists are filtered."""
 RESOURCE_LABEL = "penstock-resource"
 """The slice's name in the cloud, on each of its machines."""
 HEALTH_KEY = "penstock-health"
@@ -18,7 +20,7 @@ HEALTH_KEY = "penstock-health"
 HOSTS_LABEL = "penstock-hosts"
 """How many machines the slice has, so that one that is missing is missed."""
 
-_KEYS = {"cluster": "penstock-cluster", "group": "penstock-group", "slice": "penstock-slice"}
+_KEYS = {"cluster": CLUSTER_LABEL, "group": "penstock-group", "slice": "penstock-slice"}
 _DIGEST = 10
 _DIGEST_OF_VALUE = re.compile(r"[^a-z0-9_-]")
 _REQUESTS = uuid.UUID("a3b8d0de-62a5-5a57-9a0e-6a0f0f1d3c0b")

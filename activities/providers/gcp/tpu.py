@@ -16,7 +16,7 @@ from activities.providers.gcp.calls import CALL_SECONDS, keep_requests_out_of_lo
 from activities.providers.gcp.codes import Meaning
 from activities.providers.gcp.credentials import find_credentials
 from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of_status, translated
-from activities.providers.gcp.naming import request_id
+from activities.providers.gcp.naming import CLUSTER_LABEL, label_value, request_id
 from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
 from activities.providers.gcp.startup import told, unspoken
 from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, is_ours
@@ -97,6 +97,13 @@ class TpuProvider:
                 nodes |= {tpu_wire.name_of(pb): SeenNode(pb) for pb in page.nodes}
         items = [self._listed(name, nodes.get(name), queued.get(name), location) for name in sorted(nodes.keys() | queued.keys())]
         return Listing(items=tuple(item for item in items if item and item.labels.cluster == cluster), complete=complete)
+
+    async def strays(self, location: str, *, cluster: str) -> tuple[str, ...]:
+        """Names of nodes that carry the cluster's label and are yet nobody's: labels or metadata were changed by hand."""
+        with translated(self._place(location)):
+            nodes = [pb async for page in self._node_pages(location) for pb in page.nodes]
+        labelled = [pb for pb in nodes if pb.labels.get(CLUSTER_LABEL) == label_value(cluster)]
+        return tuple(sorted(tpu_wire.name_of(pb) for pb in labelled if SeenNode(pb).owner is None))
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
         """Delete the queued resource, and its node with it, or the node alone; each only if it is ours."""
