@@ -57,13 +57,17 @@ class Record:
         found = [event for event in self._events if event.event_type == kind]
         return [event.event_id for event in found if event.workflow_execution_signaled_event_attributes.signal_name == name]
 
-    def update(self, name: str) -> int:
-        """When the only update of that name was accepted."""
+    def updates(self, name: str) -> list[int]:
+        """When updates of that name were accepted."""
         kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED
         found = [event for event in self._events if event.event_type == kind]
         told = [(event.event_id, event.workflow_execution_update_accepted_event_attributes) for event in found]
-        (accepted,) = [number for number, update in told if update.accepted_request.input.name == name]
-        return accepted
+        return [number for number, update in told if update.accepted_request.input.name == name]
+
+    def children(self) -> int:
+        """How many workflows were started."""
+        kind = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
+        return sum(event.event_type == kind for event in self._events)
 
     def is_between_tasks(self) -> bool:
         """Whether no workflow task is scheduled or under way."""

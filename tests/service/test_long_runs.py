@@ -1,19 +1,44 @@
 """Runs end and others begin, under load: no message, slice or block is lost. Here the server suggests it every 20 events."""
 
 import asyncio
+from collections.abc import Callable
 
-from penstock.contract.names import AUTOSCALER
+import pytest
+from temporalio.worker import UnsandboxedWorkflowRunner
+
+from activities.providers.registry import SIM_URL
+from penstock.client import AutoscalerClient
+from penstock.contract import names
 from penstock.model.failures import FailureKind
 from penstock.model.slices import Availability
+from tests.service.histories import Record
 from tests.service.machine import Machine
 from tests.service.stage import Stage, group
-from tests.service.test_demand import played, ready, tasks
+from tests.service.test_demand import played, ready, recovered, tasks
+from worker import assembly
+from worker.serving import working
+from worker.settings import Settings
+from workflows import autoscaler as looping
 
 
 async def runs(stage: Stage) -> int:
     """How many runs the autoscaler has had."""
-    query = f"WorkflowId = '{stage.workflow.id}' AND WorkflowType = '{AUTOSCALER}'"
-    return len([run async for run in stage.client.list_workflows(query)])
+    return len(await run_ids(stage))
+
+
+async def run_ids(stage: Stage) -> list[str]:
+    query = f"WorkflowId = '{stage.workflow.id}' AND WorkflowType = '{names.AUTOSCALER}'"
+    return [run.run_id async for run in stage.client.list_workflows(query)]
+
+
+async def counts(stage: Stage, count: Callable[[Record], int], *, total: int) -> list[int]:
+    """How often something is recorded in each run, once it is so often in all: the list of runs may lag behind."""
+
+    async def look() -> list[int]:
+        handles = [stage.client.get_workflow_handle(stage.workflow.id, run_id=run_id) for run_id in await run_ids(stage)]
+        return [count(Record((await handle.fetch_history()).events)) for handle in handles]
+
+    return await stage.eventually(look, lambda found: sum(found) >= total)
 
 
 def test_continuing_as_new_under_load_loses_no_message_slice_or_block(machine_of_short_runs: Machine) -> None:
@@ -57,3 +82,43 @@ def test_more_slices_than_one_run_starts_are_started_over_several(machine_of_sho
         assert len(made) == len(set(made)) == 60
 
     played(machine_of_short_runs, story, group("many", max_slices=60, min_slices=60))
+
+
+def test_updates_that_meet_the_end_of_a_run_are_each_answered_and_done_once(machine_of_short_runs: Machine) -> None:
+    """No handler waits, so none is under way when a run ends; what comes meanwhile is the next run's."""
+
+    async def story(stage: Stage) -> None:
+        await recovered(stage)
+        owners = [[f"owner-{time}-{n}" for n in range(5)] for time in range(8)]
+        for together in owners:
+            wanted = [{"resources": {"cpu": 1}}]
+            answers = await asyncio.gather(*(stage.autoscaler.request_capacity(owner, wanted) for owner in together))
+            assert len(answers) == len(together)
+        assert set((await stage.autoscaler.status()).standing) == {owner for together in owners for owner in together}
+        done = await counts(stage, lambda record: len(record.updates(names.REQUEST_CAPACITY)), total=40)
+        assert sum(done) == 40
+        assert len([count for count in done if count]) > 2
+
+    played(machine_of_short_runs, story, group(max_slices=20))
+
+
+def test_a_run_that_started_as_many_slices_as_it_may_is_followed_by_another(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a worker in this process, with smaller limits; the server itself would have the run go on."""
+    monkeypatch.setattr(looping, "BATCH", 5)
+    monkeypatch.setattr(looping, "MOST_CHILDREN", 8)
+    monkeypatch.setattr(assembly, "production_runner", UnsandboxedWorkflowRunner)
+    monkeypatch.setenv(SIM_URL, machine.url)
+
+    async def story(stage: Stage) -> None:
+        queue = f"own-{stage.cluster}"
+        async with working(stage.client, Settings(task_queue=queue)):
+            await AutoscalerClient(stage.client, stage.cluster, task_queue=queue).start(stage.config)
+            await ready(stage, "many", 22)
+            started = await counts(stage, Record.children, total=22)
+        assert sorted(started) == [2, 10, 10]
+        made = [item["labels"]["penstock-slice"] for item in await stage.cloud.ever_made()]
+        assert len(made) == len(set(made)) == 22
+
+    played(machine, story, group("many", max_slices=22, min_slices=22), start=False)

@@ -66,7 +66,7 @@ def test_a_paused_cluster_orders_nothing_until_it_is_resumed(machine: Machine) -
         await stage.autoscaler.resume()
         await ready(stage, "small", 2)
         record = await recorded(stage.workflow)
-        paused, told, resumed = (record.update(name) for name in (names.PAUSE, names.SUBMIT_DEMAND, names.RESUME))
+        (paused,), (told,), (resumed,) = map(record.updates, (names.PAUSE, names.SUBMIT_DEMAND, names.RESUME))
         assert paused < told < resumed
         evaluations = [decision.begun for decision in record.activities(names.DECIDE)]
         assert [begun for begun in evaluations if paused < begun < resumed] == []
