@@ -17,7 +17,7 @@ try:
     main(["--help"])
 except SystemExit:
     pass
-print(sorted(name for name in ("temporalio", "rich", "pydantic", "yaml") if name in sys.modules))
+print(sorted(name for name in ("temporalio", "google", "rich", "pydantic", "yaml") if name in sys.modules))
 """
 
 

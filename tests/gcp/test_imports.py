@@ -3,6 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
+
+import pytest
 
 LOADED = """
 import asyncio, json, sys
@@ -26,8 +29,23 @@ def loaded(*kinds: str) -> set[str]:
     return set(json.loads(ran.stdout))
 
 
+def of_googles(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(("google.cloud", "google.a"))]
+
+
 def test_a_worker_without_a_google_provider_imports_nothing_of_googles() -> None:
-    assert not [name for name in loaded("sim") if name.split(".")[0] == "grpc" or name.startswith(("google.cloud", "google.a"))]
+    names = loaded("sim")
+
+    assert not of_googles(names)
+    assert "grpc" not in names
+
+
+@pytest.mark.parametrize("module", ["worker.assembly", "worker.__main__"])
+def test_a_worker_starts_without_anything_of_googles(module: str) -> None:
+    command = [sys.executable, "-c", f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+    assert not of_googles(json.loads(ran.stdout))  # gRPC and protobuf are Temporal's client's too.
 
 
 def test_a_worker_imports_the_library_that_it_uses_and_not_the_other() -> None:
