@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from temporalio.client import Client, Interceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -25,14 +25,20 @@ FLUSH_SECONDS = 2.0
 
 async def connect(*, address: str | None = None, namespace: str | None = None, traced: bool = True) -> Client:
     """A client of the server that the environment names, or the one given; traced if the environment asks for traces."""
+    settings = connect_settings(address=address, namespace=namespace)
+    interceptors = [_tracing()] if traced and asks_for_traces() else []
+    return await Client.connect(**settings, data_converter=pydantic_data_converter, interceptors=interceptors)
+
+
+def connect_settings(*, address: str | None = None, namespace: str | None = None) -> ClientConnectConfig:
+    """Where the server is and how one is let in: what is given here, else what the environment or its profile says."""
     settings = ClientConfig.load_client_connect_config()
     if address is not None:
         settings["target_host"] = address
     if namespace is not None:
         settings["namespace"] = namespace
     settings.setdefault("target_host", DEFAULT_ADDRESS)
-    interceptors = [_tracing()] if traced and asks_for_traces() else []
-    return await Client.connect(**settings, data_converter=pydantic_data_converter, interceptors=interceptors)
+    return settings
 
 
 def asks_for_traces(environment: Mapping[str, str] = os.environ) -> bool:

@@ -1,0 +1,72 @@
+"""Keys and certificates come from the environment, as Temporal's own tools read them; commands and workers need nothing else."""
+
+import os
+from pathlib import Path
+
+import pytest
+from temporalio.service import TLSConfig
+
+from penstock.connection import connect_settings
+
+CLOUD = "ns.a1b2c.tmprl.cloud:7233"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_said_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("TEMPORAL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
+
+
+def test_without_a_word_the_server_of_this_machine_is_meant() -> None:
+    assert connect_settings() == {"target_host": "127.0.0.1:7233"}
+
+
+def test_what_is_given_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", CLOUD)
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "ns.a1b2c")
+
+    assert connect_settings() == {"target_host": CLOUD, "namespace": "ns.a1b2c"}
+    assert connect_settings(address="there:1", namespace="mine") == {"target_host": "there:1", "namespace": "mine"}
+
+
+def test_a_key_goes_over_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", CLOUD)
+    monkeypatch.setenv("TEMPORAL_API_KEY", "the-key")
+
+    settings = connect_settings()
+
+    assert settings["api_key"] == "the-key"
+    assert settings["tls"]
+
+
+def test_certificates_are_read_from_the_files_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    variables = {
+        "TEMPORAL_TLS_CLIENT_CERT_PATH": "certificate",
+        "TEMPORAL_TLS_CLIENT_KEY_PATH": "private key",
+        "TEMPORAL_TLS_SERVER_CA_CERT_PATH": "authority",
+    }
+    for name, content in variables.items():
+        file = tmp_path / name
+        file.write_text(content)
+        monkeypatch.setenv(name, str(file))
+    monkeypatch.setenv("TEMPORAL_TLS_SERVER_NAME", "temporal.internal")
+
+    assert connect_settings()["tls"] == TLSConfig(
+        client_cert=b"certificate",
+        client_private_key=b"private key",
+        server_root_ca_cert=b"authority",
+        domain="temporal.internal",
+    )
+
+
+def test_a_profile_of_temporals_own_file_is_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "temporal.toml").write_text(
+        f'[profile.cloud]\naddress = "{CLOUD}"\nnamespace = "ns.a1b2c"\napi_key = "the-key"\n'
+    )
+    monkeypatch.setenv("TEMPORAL_PROFILE", "cloud")
+
+    settings = connect_settings()
+
+    assert (settings["target_host"], settings["namespace"], settings["api_key"]) == (CLOUD, "ns.a1b2c", "the-key")
+    assert settings["tls"]
