@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -161,3 +161,19 @@ async def slice_stage(machine: Machine, *, box: bool = True, **behaviour: Any) -
                 yield stage
         finally:
             await cleared(client, stage.cluster)
+
+
+def played(machine: Machine, story: Callable[[SliceStage], Awaitable[None]], *, box: bool = True, **behaviour: Any) -> None:
+    """Play a story on a stage of its own."""
+
+    async def play() -> None:
+        async with slice_stage(machine, box=box, **behaviour) as stage:
+            await story(stage)
+
+    asyncio.run(play())
+
+
+async def reported(stage: SliceStage, holds: Callable[[SliceReport], object]) -> SliceReport:
+    """A report that the autoscaler got."""
+    found = await until(stage.reports, lambda reports: any(map(holds, reports)), seconds=SECONDS)
+    return next(filter(holds, found))

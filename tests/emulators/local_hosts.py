@@ -1,0 +1,95 @@
+"""What tests of local hosts do and wait for: orders, processes, and the record of a dead daemon."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from activities.providers.port import Adopted, Created, Gone, Order, Queued, Ref, Transient
+from emulators.local.processes import look
+from emulators.local.slices import Slice
+from emulators.local.store import Store
+from tests.activities.local_cloud import DEADLINE_SECONDS, LocalCloud, RunningLocal, local_cloud
+from tests.activities.waiting import until
+
+
+def play(daemon: RunningLocal, story: Callable[[LocalCloud], Awaitable[None]]) -> None:
+    """Play a story in a zone of its own."""
+
+    async def played() -> None:
+        async with local_cloud(daemon) as cloud:
+            await story(cloud)
+
+    asyncio.run(played())
+
+
+def running(order: Order, command: JsonValue, **env: JsonValue) -> Order:
+    """The order, for hosts that run that command."""
+    return order.model_copy(update={"settings": {"command": command, "env": env}})
+
+
+async def created(cloud: LocalCloud, order: Order) -> Created | Adopted | Queued:
+    """What comes of an order that is repeated for as long as nobody answers: connections to a dead daemon may still be about."""
+
+    async def attempt() -> Created | Adopted | Queued | None:
+        try:
+            return await cloud.provider.create(order)
+        except Transient:
+            return None
+
+    outcome = await until(attempt, lambda outcome: outcome is not None, seconds=DEADLINE_SECONDS)
+    assert outcome is not None
+    return outcome
+
+
+async def healthy(cloud: LocalCloud, ref: Ref) -> list[int]:
+    """The processes of a slice, once every host answers."""
+    await until(lambda: cloud.provider.observe(ref), lambda seen: seen.healthy, seconds=DEADLINE_SECONDS)
+    return await cloud.pids(ref)
+
+
+async def answers(cloud: LocalCloud, ref: Ref, expected: list[str | None]) -> None:
+    """Wait until the hosts answer so."""
+
+    async def answered() -> list[str | None]:
+        return [host.answered for host in (await cloud.provider.observe(ref)).hosts]
+
+    await until(answered, lambda hosts: hosts == expected, seconds=DEADLINE_SECONDS)
+
+
+async def deleted(cloud: LocalCloud, ref: Ref) -> None:
+    """Delete a slice, and wait until it is gone."""
+    await until(lambda: cloud.provider.delete(ref), lambda left: isinstance(left, Gone), seconds=DEADLINE_SECONDS)
+
+
+async def written(path: Path) -> str:
+    """What a file holds, once there is something."""
+
+    async def text() -> str:
+        return path.read_text() if path.exists() else ""
+
+    return await until(text, bool, seconds=DEADLINE_SECONDS)
+
+
+async def ended(pids: list[int]) -> None:
+    """Processes that were there when they were told of are not; nobody else takes their numbers that soon."""
+
+    async def left() -> list[int]:
+        return alive(pids)
+
+    await until(left, lambda pids: not pids, seconds=DEADLINE_SECONDS)
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Which of the processes run."""
+    return [pid for pid in pids if (seen := look(pid)) is not None and seen.runs]
+
+
+def amend(daemon: RunningLocal, name: str, change: Callable[[Slice], Slice]) -> None:
+    """Change the record of a daemon that is dead."""
+    store = Store(daemon.state / "slices.sqlite")
+    held = store.held(name)
+    assert held is not None
+    store.keep(change(held))
+    store.close()
