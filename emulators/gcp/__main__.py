@@ -11,13 +11,14 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from emulators.database import DatabaseInUse
 from emulators.gcp.admin import Admin, tell_refusals
 from emulators.gcp.calls import Calls
 from emulators.gcp.cloud import Cloud
 from emulators.gcp.compute_server import ComputeServer
 from emulators.gcp.hosts import Hosts
 from emulators.gcp.queueing import Queueing
-from emulators.gcp.store import DatabaseInUse, Store
+from emulators.gcp.store import Store
 from emulators.gcp.tpu import TpuCalls
 from emulators.gcp.tpu_server import TpuServer
 

@@ -1,6 +1,5 @@
 """What the emulated cloud remembers: one SQLite file, and all of it also in memory."""
 
-import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
+from emulators.database import opened
 from emulators.gcp.behaviour import Behaviour, Fault
 from emulators.gcp.records import Api, Key, Machine, Operation, Queued, Record
 
@@ -39,28 +39,11 @@ _USUAL_ZONES = (
 R = TypeVar("R", Machine, Queued)
 
 
-class DatabaseInUse(Exception):  # noqa: N818 - it says what is the case
-    """Another emulator runs on the file; two would contradict each other."""
-
-
 class Store:
-    """Every change is in the file before anyone is told of it, so that `kill -9` loses nothing.
-
-    WAL without a sync per commit: that guards against the process dying, not the machine, and is quick.
-    """
+    """Every change is in the file before anyone is told of it, so that `kill -9` loses nothing."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, timeout=0, isolation_level=None)
-        try:
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.executescript(_TABLES)
-        except sqlite3.OperationalError as error:
-            self._db.close()
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-            raise DatabaseInUse(f"{path} is in use by another emulator; stop it or name another file") from None
+        self._db = opened(path, _TABLES, in_use=f"{path} is in use by another emulator; stop it or name another file")
         self._machines: dict[int, Machine] = {}
         self._queued: dict[int, Queued] = {}
         self._current: dict[Key, Machine | Queued] = {}

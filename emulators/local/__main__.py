@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from emulators.database import DatabaseInUse
 from emulators.local.health import HOST
 from emulators.local.keeper import Keeper
 from emulators.local.server import application
 from emulators.local.store import Store
-from emulators.sim.store import DatabaseInUse
 
 DEFAULT_PORT = 7238
 """Beside Temporal and the simulated cloud."""

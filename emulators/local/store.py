@@ -1,14 +1,13 @@
 """What the daemon remembers: one SQLite file, and what exists also in memory."""
 
-import sqlite3
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from emulators.database import opened
 from emulators.local.slices import Slice
 from emulators.sim.behaviour import Behaviour
 from emulators.sim.cloud import Phase
-from emulators.sim.store import DatabaseInUse
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS slices (name TEXT, created_at TEXT, body TEXT NOT NULL, PRIMARY KEY (name, created_at));
@@ -17,24 +16,10 @@ CREATE TABLE IF NOT EXISTS zones (name TEXT PRIMARY KEY, behaviour TEXT NOT NULL
 
 
 class Store:
-    """Every change is in the file before anything follows from it, so that `kill -9` loses no process.
-
-    WAL without a sync per commit: that guards against the daemon dying; if the machine does, so do the processes.
-    """
+    """Every change is in the file before anything follows from it, so that `kill -9` loses no process."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, timeout=0, isolation_level=None)
-        try:
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute("PRAGMA secure_delete = ON")
-            self._db.executescript(_TABLES)
-        except sqlite3.OperationalError as error:
-            self._db.close()
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-            raise DatabaseInUse(f"{path.parent} is in use by another daemon; stop it or name another directory") from None
+        self._db = opened(path, _TABLES, in_use=f"{path.parent} is in use by another daemon; stop it or name another directory")
         self._existing = {held.name: held for held in self.ever()}
         rows = self._db.execute("SELECT name, behaviour FROM zones").fetchall()
         self._zones = {name: Behaviour.model_validate_json(behaviour) for name, behaviour in rows}

@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from emulators.database import DatabaseInUse
 from emulators.sim.behaviour import Scenario, load_scenario
 from emulators.sim.server import application
-from emulators.sim.store import DatabaseInUse, Store
+from emulators.sim.store import Store
 from penstock.config.problems import BadInput
 
 HOST = "127.0.0.1"

@@ -1,10 +1,10 @@
 """What the simulated cloud remembers: one SQLite file, and what exists also in memory."""
 
-import sqlite3
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from emulators.database import opened
 from emulators.sim.behaviour import Behaviour, Scenario
 from emulators.sim.cloud import Phase, Resource
 
@@ -15,28 +15,11 @@ CREATE TABLE IF NOT EXISTS scenario (one INTEGER PRIMARY KEY CHECK (one = 1), bo
 """
 
 
-class DatabaseInUse(Exception):  # noqa: N818 - it says what is the case
-    """Another simulated cloud runs on the file; two would contradict each other."""
-
-
 class Store:
-    """Every change is in the file before anyone is told of it, so that `kill -9` loses nothing.
-
-    WAL without a sync per commit: that guards against the process dying, not the machine, and is quick.
-    """
+    """Every change is in the file before anyone is told of it, so that `kill -9` loses nothing."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, timeout=0, isolation_level=None)
-        try:
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.executescript(_TABLES)
-        except sqlite3.OperationalError as error:
-            self._db.close()
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-            raise DatabaseInUse(f"{path} is in use by another simulated cloud; stop it or name another file") from None
+        self._db = opened(path, _TABLES, in_use=f"{path} is in use by another simulated cloud; stop it or name another file")
         self._existing: dict[str, Resource] = {}
         self._waiting: dict[str, Resource] = {}
         self._leaving: dict[str, Resource] = {}
