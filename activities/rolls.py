@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
-from temporalio.exceptions import ApplicationError, TemporalError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.accounts import each, last_state_of, life_of, place_of, running_slices, state_of, status_of
@@ -99,7 +99,7 @@ async def guard_inventories(client: Client, *, task_queue: str = names.TASK_QUEU
                 places = await _places_in_use(client, state, state.config)
                 heard_of(places)
                 await ensure_inventories(client, places, task_queue=task_queue)
-        except TemporalError as error:
+        except Exception as error:  # Whatever ails one cluster: the others are looked after.
             errors.append(error)
     if errors:
         raise errors[0]
