@@ -1,4 +1,4 @@
-"""Workflows as a careless change leaves them."""
+"""Workflows as a change leaves them: a careless one, and the same made with care."""
 
 from typing import Any, cast
 
@@ -7,6 +7,8 @@ from temporalio import workflow
 from penstock.client import AutoscalerClient
 from penstock.contract import names
 from penstock.contract.lives import SliceLife
+from penstock.core.state import AutoscalerState
+from workflows.autoscaler import AutoscalerWorkflow
 from workflows.slice_lifecycle import SliceLifecycleWorkflow
 
 
@@ -36,3 +38,39 @@ class ClockReading(SliceLifecycleWorkflow):
     async def run(self, life: SliceLife) -> SliceLife:
         AutoscalerClient(cast(Any, None), life.spec.cluster)  # Its revisions begin with the time.
         return await super().run(life)
+
+
+@workflow.defn(name=names.AUTOSCALER)
+class Settling(AutoscalerWorkflow):
+    """It lets a decision settle before it launches, also where it did not."""
+
+    @workflow.init
+    def __init__(self, state: AutoscalerState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: AutoscalerState) -> dict[str, str | int]:
+        return await super().run(state)
+
+    async def _launch(self) -> None:
+        if self._state.starting:
+            await workflow.sleep(1, summary="let the decision settle")
+        await super()._launch()
+
+
+@workflow.defn(name=names.AUTOSCALER)
+class SettlingFromNowOn(AutoscalerWorkflow):
+    """The same, in runs that have not launched without it."""
+
+    @workflow.init
+    def __init__(self, state: AutoscalerState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: AutoscalerState) -> dict[str, str | int]:
+        return await super().run(state)
+
+    async def _launch(self) -> None:
+        if self._state.starting and workflow.patched("settle-before-launch"):
+            await workflow.sleep(1, summary="let the decision settle")
+        await super()._launch()

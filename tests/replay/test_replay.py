@@ -13,7 +13,7 @@ from temporalio.workflow import NondeterminismError
 
 from penstock.contract import names
 from tests.replay import golden
-from tests.replay.careless import ClockReading, Hesitant
+from tests.replay.careless import ClockReading, Hesitant, Settling, SettlingFromNowOn
 from worker.assembly import WORKFLOWS
 from worker.sandbox import production_runner, strict_runner
 
@@ -53,6 +53,14 @@ def test_golden_histories_tell_nothing_of_the_machine_they_were_recorded_on() ->
 def test_a_change_of_what_a_workflow_does_is_found() -> None:
     with pytest.raises(NondeterminismError):
         _replay("slice-drained", production_runner, [Hesitant])
+
+
+def test_a_change_behind_a_patch_leaves_runs_under_way_as_they_were() -> None:
+    """The example of docs/upgrades.md."""
+    with pytest.raises(NondeterminismError):
+        _replay("autoscaler-overflow", production_runner, [Settling])
+
+    _replay("autoscaler-overflow", production_runner, [SettlingFromNowOn])
 
 
 def test_a_clock_read_deep_in_the_library_is_found_by_the_strict_runner_alone() -> None:
