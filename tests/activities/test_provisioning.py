@@ -19,7 +19,7 @@ from activities.provisioning import MISTAKE_DELAY, Provisioning, failure_of, ord
 from penstock.contract.lives import Asked, SliceSpec
 from penstock.model.failures import Failure, FailureKind, Phase, Scope
 from tests.activities.sim_cloud import SimCloud, sim_cloud
-from tests.activities.waiting import STORY_SECONDS, until
+from tests.activities.waiting import until
 from tests.emulators.running import RunningSim
 
 
@@ -53,8 +53,7 @@ async def bench(url: str, **behaviour: Any) -> AsyncIterator[Bench]:
     async with sim_cloud(url) as cloud:
         await cloud.behave(**behaviour)
         try:
-            async with asyncio.timeout(STORY_SECONDS):
-                yield Bench(cloud, providers)
+            yield Bench(cloud, providers)
         finally:
             await providers.close()
 

@@ -1,6 +1,7 @@
-"""The simulated cloud as a real process: started, killed, started again on the same file."""
+"""Emulators as real processes: started, killed, started again on the same file."""
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -10,17 +11,56 @@ from pathlib import Path
 from worker import tether
 
 START_SECONDS = 60.0
-"""Starting takes half a second, and far longer on a busy machine."""
+"""Starting takes half a second, importing Google's packages some, and all of it far longer on a busy machine."""
+_READY = re.compile(r"simulated cloud on http://127\.0\.0\.1:(\d+)\n")
 
 
-class RunningSim:
-    """One process at a time on one database; it keeps its address when it is started again."""
+class Running:
+    """One process at a time, which says in its first line where it is."""
+
+    def __init__(self, ready: re.Pattern[str]) -> None:
+        self._ready = ready
+        self._process: subprocess.Popen[str] | None = None
+
+    def begin(self, command: list[str]) -> list[int]:
+        """Start, and return when calls are taken: the ports on which they are."""
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        announced, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
+        line = self._process.stdout.readline() if announced else ""
+        ready = self._ready.fullmatch(line)
+        assert ready is not None, f"not ready: {line!r}, exit code {self._process.poll()}"
+        return [int(port) for port in ready.groups()]
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        self.end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        return self.end(signal.SIGTERM)
+
+    def end(self, kind: signal.Signals | None) -> int:
+        """Its exit code, once it has ended: by the signal, or by itself if none is given."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        if kind is not None:
+            process.send_signal(kind)
+        code = process.wait(START_SECONDS)
+        if process.stdout is not None:
+            process.stdout.close()
+        return code
+
+
+class RunningSim(Running):
+    """The simulated cloud on one database; it keeps its address when it is started again."""
 
     def __init__(self, database: Path, *, scenario: Path | None = None) -> None:
+        super().__init__(_READY)
         self.database = database
         self.scenario = scenario
         self._port = 0
-        self._process: subprocess.Popen[str] | None = None
 
     @property
     def url(self) -> str:
@@ -31,27 +71,4 @@ class RunningSim:
         command = [sys.executable, "-SE", tether.__file__, str(os.getpid())]  # It does not outlive a test run that is killed.
         command += [sys.executable, "-m", "emulators.sim", "--port", str(self._port), "--database", str(self.database)]
         command += [] if self.scenario is None else ["--scenario", str(self.scenario)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        announced, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
-        line = self._process.stdout.readline() if announced else ""
-        assert line.startswith("simulated cloud on "), f"not ready: {line!r}, exit code {self._process.poll()}"
-        self._port = int(line.rsplit(":", 1)[1])
-
-    def kill(self) -> None:
-        """SIGKILL: no goodbye."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM; returns the exit code."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, kind: signal.Signals) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(kind)
-        code = process.wait(START_SECONDS)
-        if process.stdout is not None:
-            process.stdout.close()
-        return code
+        (self._port,) = self.begin(command)

@@ -1,9 +1,6 @@
 """Google's emulator as a real process, its own calls, and the real Google clients that talk to it."""
 
 import re
-import select
-import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,22 +13,22 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 
-START_SECONDS = 60.0
-"""Importing Google's packages takes seconds on a busy machine."""
+from tests.emulators.running import Running
+
 _READY = re.compile(r"Google emulator: Compute on http://127\.0\.0\.1:(\d+), TPU on 127\.0\.0\.1:(\d+), hosts on port (\d+)\n")
 
 C = TypeVar("C")
 
 
-class RunningGcp:
+class RunningGcp(Running):
     """One process at a time on one database; it keeps its addresses when it is started again."""
 
     def __init__(self, database: Path) -> None:
+        super().__init__(_READY)
         self.database = database
         self.health_port = 0
         self._port = 0
         self._grpc_port = 0
-        self._process: subprocess.Popen[str] | None = None
 
     @property
     def url(self) -> str:
@@ -46,21 +43,7 @@ class RunningGcp:
         """Start, and return when calls are taken."""
         ports = ["--port", str(self._port), "--grpc-port", str(self._grpc_port), "--health-port", str(self.health_port)]
         command = [sys.executable, "-m", "emulators.gcp", "--database", str(self.database), *ports]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        announced, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
-        line = self._process.stdout.readline() if announced else ""
-        ready = _READY.fullmatch(line)
-        assert ready is not None, f"not ready: {line!r}, exit code {self._process.poll()}"
-        self._port, self._grpc_port, self.health_port = (int(port) for port in ready.groups())
-
-    def kill(self) -> None:
-        """SIGKILL: no goodbye."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM; returns the exit code."""
-        return self._end(signal.SIGTERM)
+        self._port, self._grpc_port, self.health_port = self.begin(command)
 
     def compute(self, client: type[C]) -> C:
         """A client of google-cloud-compute, such as `InstancesClient`; it is for threads, not for the event loop."""
@@ -77,16 +60,6 @@ class RunningGcp:
         """The emulator's own calls."""
         async with aiohttp.ClientSession() as session:
             yield GcpAdmin(self.url, self.health_port, session)
-
-    def _end(self, kind: signal.Signals) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(kind)
-        code = process.wait(START_SECONDS)
-        if process.stdout is not None:
-            process.stdout.close()
-        return code
 
 
 class GcpAdmin:
