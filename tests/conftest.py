@@ -5,10 +5,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.service.machine import Machine, running_machine
 
 Machines = Callable[..., Machine]
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # Laws hold on a busy machine too: how long an example takes is no part of them.
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
-from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.connection import DEFAULT_ADDRESS, connect
@@ -93,6 +92,6 @@ async def _guarding(guard: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await guard()
-        except (TemporalError, TimeoutError) as error:
+        except Exception as error:  # Whatever it is: without this loop, an inventory that was ended by hand stays ended.
             log.warning("inventories could not be looked after (%s); again in %g s", error, GUARD_SECONDS)
         await asyncio.sleep(GUARD_SECONDS)

@@ -10,13 +10,23 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
-from penstock.contract.lives import Letter, SliceLife
+from penstock.contract.lives import Letter, SliceLife, SliceReport
 from penstock.contract.messages import SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage
 from penstock.contract.requests import KeepRequest, RollRequest
 from penstock.core.apply import apply
-from penstock.core.events import AnyEvent, Decided, LettersSent, RecoveryBegan, RollCalled, SlicesStarted
+from penstock.core.events import (
+    AnyEvent,
+    Decided,
+    LaunchesDropped,
+    LettersSent,
+    MessageRejected,
+    RecoveryBegan,
+    RollCalled,
+    SlicesReported,
+    SlicesStarted,
+)
 from penstock.core.explain import Explanation
 from penstock.core.reception import receive
 from penstock.core.specs import life_of, places_of
@@ -44,7 +54,9 @@ class AutoscalerWorkflow:
 
     @workflow.init
     def __init__(self, state: AutoscalerState) -> None:
-        self._state = state
+        self._folded = state
+        self._reports: list[SliceReport] = []
+        """What slices reported and is not folded in yet. Thousands may come at once, and are taken into the books together."""
         self._answers = Answers()
         self._children = 0
         self._kept: tuple[int, str | None] | None = None
@@ -78,9 +90,16 @@ class AutoscalerWorkflow:
 
     @workflow.signal(dynamic=True)
     def hear(self, name: str, payloads: Sequence[RawValue]) -> None:
-        """Every signal: from controllers, slices and inventories."""
-        for event in receive(self._state, name, _raw(payloads), workflow.now()):
-            self._tell(event)
+        """Every signal: from controllers, slices and inventories. Nothing is raised: it would be raised for ever."""
+        known = self._folded if name == names.SLICES_REPORTED else self._state
+        try:
+            for event in receive(known, name, _raw(payloads), workflow.now()):
+                if isinstance(event, SlicesReported):
+                    self._reports += event.reports
+                else:
+                    self._tell(event)
+        except Exception as error:
+            self._tell(MessageRejected(at=workflow.now(), message=name, problem=f"it could not be taken in: {error!r}"[:500]))
 
     @workflow.update(dynamic=True)
     def answer(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
@@ -189,8 +208,9 @@ class AutoscalerWorkflow:
 
     async def _launch(self) -> None:
         """Start the workflows of ordered and adopted slices, in batches. Each is awaited, or continuing as new would lose it."""
-        while self._state.starting:
-            ids = self._state.starting[:BATCH]
+        if dropped := self._given_up():
+            self._tell(LaunchesDropped(at=workflow.now(), slice_ids=dropped))
+        while ids := self._startable()[:BATCH]:
             found = [life_of(self._state, slice_id, workflow.now()) for slice_id in ids]
             lives = [life for life in found if life is not None]
             adopted = self._state.adopted
@@ -223,9 +243,7 @@ class AutoscalerWorkflow:
 
         At most one letter to a slice is under way: the server does not keep them in order.
         """
-        while self._state.letters:
-            first = {letter.slice_id: letter for letter in reversed(self._state.letters)}
-            letters = tuple(first.values())[-BATCH:]
+        while letters := self._deliverable():
             groups = {piece.id: piece.group for piece in self._state.slices}
             known = [letter for letter in letters if letter.slice_id in groups]
             await asyncio.gather(*(self._send(groups[letter.slice_id], letter) for letter in known))
@@ -246,12 +264,32 @@ class AutoscalerWorkflow:
             self._details = details
             workflow.set_current_details(details)
 
-    # When it does it.
+    # What there is to do, and when it does it.
+
+    def _startable(self) -> tuple[str, ...]:
+        """Slices to be started now. While the cluster is paused or given up, only those that exist already."""
+        state = self._state
+        if state.paused is None and not state.closing:
+            return state.starting
+        return tuple(slice_id for slice_id in state.starting if slice_id in state.adopted)
+
+    def _given_up(self) -> tuple[str, ...]:
+        """Slices that were to be started, of a cluster that is given up."""
+        state = self._state
+        return tuple(slice_id for slice_id in state.starting if slice_id not in state.adopted) if state.closing else ()
+
+    def _deliverable(self) -> tuple[Letter, ...]:
+        """The first letter to each slice whose workflow runs, a batch of them."""
+        first = {letter.slice_id: letter for letter in reversed(self._state.letters)}
+        unborn = set(self._state.starting)
+        running = [letter for slice_id, letter in first.items() if slice_id not in unborn]
+        return tuple(running[-BATCH:])
 
     def _has_work(self) -> bool:
         state = self._state
         unheard = state.recovery is not None and not state.recovery.roll_called
-        errands = state.starting or state.letters or unheard or self._wanted_inventories() is not None
+        orders = self._startable() or self._given_up() or self._deliverable()
+        errands = orders or unheard or self._wanted_inventories() is not None
         outgrown = state.version > self._seen and self._may_continue_as_new()
         return bool(errands) or outgrown or self._is_due() or self._is_over()
 
@@ -286,8 +324,16 @@ class AutoscalerWorkflow:
     def _cluster(self) -> str:
         return workflow.info().workflow_id.removeprefix(names.autoscaler_id(""))
 
+    @property
+    def _state(self) -> AutoscalerState:
+        """What holds now. Reports count one by one, so that it does not matter when and with which others they are folded in."""
+        if self._reports:
+            reports, self._reports = tuple(self._reports), []
+            self._folded = apply(self._folded, SlicesReported(at=workflow.now(), reports=reports))
+        return self._folded
+
     def _tell(self, event: AnyEvent) -> None:
-        self._state = apply(self._state, event)
+        self._folded = apply(self._state, event)
 
 
 def _raw(payloads: Sequence[RawValue]) -> bytes:

@@ -10,6 +10,8 @@ from penstock.model.slices import SliceState
 from penstock.model.units import Count, Moment, Positive
 from penstock.model.value import Value
 
+Name = Annotated[str, Field(min_length=1)]
+
 
 class SliceSpec(Value):
     """One slice as ordered: everything its life needs, fixed at the order, whatever the configuration says later."""
@@ -128,8 +130,8 @@ Letter = Annotated[
 class SliceReport(Value):
     """Where a slice is. `ended` states leave the ledger; a `failure` counts once for its group's health."""
 
-    slice_id: str
-    group: str
+    slice_id: Name
+    group: Name
     state: SliceState
     since: Moment
     ordered_at: Moment
@@ -148,8 +150,8 @@ class SliceReports(Value):
 class Unowned(Value):
     """A resource labelled ours that no slice workflow looks after."""
 
-    group: str
-    slice_id: str
+    group: Name
+    slice_id: Name
     phase: Phase
     location: str
     provider: str

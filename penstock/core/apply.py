@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.contract.answers import Rejection
 from penstock.contract.lives import EmptyLetter
-from penstock.core.bookkeeping import BOOKKEEPING, Changes, launched, leaving_by_drain
+from penstock.core.bookkeeping import BOOKKEEPING, Changes, launched, leaving_by_drain, recovery_after_config
 from penstock.core.events import (
     AnyEvent,
     BlockCleared,
@@ -51,7 +51,7 @@ def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
     live = {owner: request for owner, request in standing.items() if request.expires is None or request.expires > now}
     if len(live) < len(standing):
         changes["standing"] = live
-    counts = {"version": state.version + 1, "told": state.told + bool(matters)}
+    counts = {"version": state.version + 1, "told": state.told + int(matters)}
     return state.model_copy(update={"now": now, "launched": recent, **counts, **changes})
 
 
@@ -75,7 +75,8 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
         "config": event.config,
         "config_revision": state.config_revision + 1,
         "health": health,
-        "blocks": after_config(state.blocks, [group for group in event.config.groups if group.name in changed]),
+        "blocks": after_config(state.blocks, state.config, event.config),
+        "recovery": recovery_after_config(state, event.config),
         "slices": slices,
     }
 

@@ -21,6 +21,7 @@ from penstock.core.events import (
     DrainCancelled,
     DrainOrdered,
     DrainsConfirmed,
+    LaunchesDropped,
     LettersSent,
     LocationReported,
     RecoveryBegan,
@@ -31,14 +32,16 @@ from penstock.core.events import (
 from penstock.core.health import after_deletion, after_failure, after_look, after_ready, after_refused_look
 from penstock.core.specs import places_of
 from penstock.core.state import AutoscalerState, Block, Recovery
+from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Phase
-from penstock.model.slices import ENDED, IN_FLIGHT, Launched, Slice, SliceState, SliceUsage
+from penstock.model.slices import ENDED, IN_FLIGHT, Launched, Slice, SliceState
 
 Changes = dict[str, Any]
 KEPT_TROUBLES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
 CLOSING = "the cluster is deleted"
 """Why slices drain when a cluster is given up."""
+TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
 
 _STATE_OF_PHASE = {
     Phase.QUEUED: SliceState.REQUESTING,
@@ -105,7 +108,8 @@ class _Books:
         self._troubles: list[Trouble] = []
         self._undrained: set[str] = set()
         self._gone: set[str] = set()
-        self._matters = False
+        self._drains: dict[str, DrainTerms] = {}
+        self._matters = 0
 
     def take(self, report: SliceReport) -> None:
         """One report, unless something newer is known."""
@@ -120,9 +124,11 @@ class _Books:
             self._gone.add(report.slice_id)
         else:
             self._ledger[report.slice_id] = _moved(before, report)
-            if report.state is SliceState.READY and before is not None and before.state is SliceState.DRAINING:
+            if report.state is SliceState.READY and before is not None and before.state not in IN_FLIGHT:
                 self._undrained.add(report.slice_id)
-        self._matters = self._matters or _matters(before, report)
+            if before is None and self._state.closing and report.state is not SliceState.DELETING:
+                self._drains[report.slice_id] = TO_CLOSE
+        self._matters += _matters(before, report)
 
     def _judge(self, before: Slice | None, report: SliceReport) -> None:
         """What the report says of its group's health."""
@@ -130,7 +136,7 @@ class _Books:
         group = config.group(report.group) if config else None
         if config is None or group is None:
             return
-        if report.state is SliceState.READY:
+        if report.state is SliceState.READY and (before is None or before.state in IN_FLIGHT):
             self._blocks = after_ready(self._blocks, group)
         elif report.state in ENDED:
             self._blocks = after_deletion(self._blocks, group, failure=report.failure)
@@ -144,12 +150,13 @@ class _Books:
         """What differs from the state the reports came to."""
         state = self._state
         drained = self._gone | self._undrained
+        orders = [DrainLetter(slice_id=slice_id, terms=terms) for slice_id, terms in self._drains.items()]
         return {
             "matters": self._matters,
             "slices": tuple(self._ledger.values()),
             "usage": without(state.usage, self._gone),
-            "drains": without(state.drains, drained),
-            "letters": tuple(letter for letter in state.letters if letter.slice_id not in self._gone),
+            "drains": {**without(state.drains, drained), **self._drains},
+            "letters": (*(letter for letter in state.letters if letter.slice_id not in self._gone), *orders),
             "blocks": self._blocks,
             "troubles": (*state.troubles, *self._troubles)[-KEPT_TROUBLES:],
         }
@@ -252,6 +259,16 @@ def recovery_began(state: AutoscalerState, event: RecoveryBegan) -> Changes:
     return {"recovery": recovery, "recovered_in": event.run_id or state.recovered_in}
 
 
+def recovery_after_config(state: AutoscalerState, config: ClusterConfig) -> Recovery | None:
+    """A recovery waits for the locations that are configured now, those that are new included."""
+    if state.recovery is None:
+        return None
+    before = {place.key for place in places_of(state.config)} if state.config else set()
+    kept = {*state.recovery.waiting} | ({place.key for place in places_of(config)} - before)
+    waiting = tuple(place.key for place in places_of(config) if place.key in kept)
+    return _or_over(state.recovery.model_copy(update={"waiting": waiting}))
+
+
 def roll_called(state: AutoscalerState, event: RollCalled) -> Changes:
     """Every running slice has been asked."""
     if state.recovery is None or state.recovery.id != event.id:
@@ -274,17 +291,8 @@ def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
         return {"matters": False}
     return {
         "drains": {**state.drains, event.slice_id: event.terms},
-        "letters": (*state.letters, DrainLetter(slice_id=event.slice_id, terms=event.terms), *_emptied(state, [event.slice_id])),
+        "letters": (*state.letters, DrainLetter(slice_id=event.slice_id, terms=event.terms)),
     }
-
-
-def _emptied(state: AutoscalerState, slice_ids: Sequence[str]) -> list[Letter]:
-    """Letters to those of the slices whose hosts all report idle."""
-    return [EmptyLetter(slice_id=slice_id) for slice_id in slice_ids if _is_idle(state.usage.get(slice_id))]
-
-
-def _is_idle(usage: SliceUsage | None) -> bool:
-    return usage is not None and all(host.idle for host in usage)
 
 
 def drain_cancelled(state: AutoscalerState, event: DrainCancelled) -> Changes:
@@ -309,15 +317,23 @@ def leaving_by_drain(state: AutoscalerState) -> set[str]:
 
 def closed(state: AutoscalerState, event: Closed) -> Changes:
     """Everything goes: emptied first, or at once if forced."""
-    terms = DrainTerms(cause=CLOSING, force=True)
-    letters: list[Letter] = []
-    for piece in state.slices:
-        if event.force:
-            letters.append(DeleteLetter(slice_id=piece.id, cause=CLOSING))
-        else:
-            letters += [DrainLetter(slice_id=piece.id, terms=terms), *_emptied(state, [piece.id])]
-    drains = {piece.id: terms for piece in state.slices}
+    ids = [piece.id for piece in state.slices]
+    letters: list[Letter] = [DrainLetter(slice_id=slice_id, terms=TO_CLOSE) for slice_id in ids]
+    if event.force:
+        letters = [DeleteLetter(slice_id=slice_id, cause=CLOSING) for slice_id in ids]
+    drains = dict.fromkeys(ids, TO_CLOSE)
     return {"closing": True, "paused": None, "drains": drains, "letters": (*state.letters, *letters)}
+
+
+def launches_dropped(state: AutoscalerState, event: LaunchesDropped) -> Changes:
+    """Slices that were ordered and never started leave the ledger: nothing of them exists."""
+    ids = set(event.slice_ids)
+    return {
+        **slices_started(state, SlicesStarted(at=event.at, slice_ids=event.slice_ids)),
+        "slices": tuple(piece for piece in state.slices if piece.id not in ids),
+        "drains": without(state.drains, ids),
+        "letters": tuple(letter for letter in state.letters if letter.slice_id not in ids),
+    }
 
 
 BOOKKEEPING: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
@@ -332,4 +348,5 @@ BOOKKEEPING: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
     DrainCancelled: drain_cancelled,
     DrainsConfirmed: drains_confirmed,
     Closed: closed,
+    LaunchesDropped: launches_dropped,
 }

@@ -123,6 +123,13 @@ class SlicesStarted(Event):
     slice_ids: tuple[str, ...]
 
 
+class LaunchesDropped(Event):
+    """Slices that were ordered are not started after all: the cluster is given up."""
+
+    kind: Literal["launches_dropped"] = "launches_dropped"
+    slice_ids: tuple[str, ...]
+
+
 class LettersSent(Event):
     """Letters were delivered, or their slices are no longer there."""
 
@@ -235,6 +242,7 @@ AnyEvent: TypeAlias = Annotated[
     | RollCalled
     | Decided
     | SlicesStarted
+    | LaunchesDropped
     | LettersSent
     | DrainOrdered
     | DrainCancelled

@@ -19,6 +19,9 @@ YOUNG = timedelta(minutes=15)
 MEMORY = timedelta(hours=1)
 """How long after a block's end the next failure still counts as in a row."""
 
+TOGETHER = timedelta(seconds=10)
+"""Slices that fail within this time of each other fail for one reason."""
+
 _ENOUGH_DOUBLINGS = 20
 _NEVER_CAME = (FailureKind.STOCKOUT, FailureKind.REQUESTING_TIMEOUT, FailureKind.CONFLICT)
 _REFUSED = (
@@ -42,8 +45,8 @@ def after_failure(
         return kept
     scope, subject = _covers(failure, group)
     key = (scope, subject, group.provider.account)
-    before = next((block for block in kept if _key(block) == key), None)
-    again = before is not None and before.kind is failure.kind and _is_active(before, at)
+    before = next((block for block in kept if _key(block) == (*key, _family(failure.kind))), None)
+    again = before is not None and (_is_active(before, at) or at - before.at < TOGETHER)
     if again and failure.kind is not FailureKind.RATE_LIMIT:
         return kept
     failures = 1 if before is None or again else before.failures + 1
@@ -78,10 +81,15 @@ def after_look(blocks: Sequence[Block], groups: Sequence[ScaleGroup]) -> tuple[B
     return tuple(block for block in blocks if not (block.looking and any(covers(block, group) for group in groups)))
 
 
-def after_config(blocks: Sequence[Block], changed: Sequence[ScaleGroup]) -> tuple[Block, ...]:
-    """What was invalid no longer stands once the group's configuration changed."""
-    names = {group.name for group in changed}
-    return tuple(b for b in blocks if not (b.kind is FailureKind.INVALID and b.scope == "group" and b.subject in names))
+def after_config(blocks: Sequence[Block], before: ClusterConfig | None, after: ClusterConfig) -> tuple[Block, ...]:
+    """What was invalid no longer stands once the group's configuration changed; what blocked a group goes with it."""
+
+    def stands(block: Block) -> bool:
+        group = after.group(block.subject)
+        same = group is not None and before is not None and before.group(block.subject) == group
+        return block.scope != "group" or (group is not None and (same or block.kind is not FailureKind.INVALID))
+
+    return tuple(block for block in blocks if stands(block))
 
 
 def cleared(blocks: Sequence[Block], group: ScaleGroup | None) -> tuple[Block, ...]:
@@ -154,8 +162,13 @@ def _grown(first: timedelta, longest: timedelta, failures: int) -> timedelta:
     return min(longest, first * (1 << min(failures - 1, _ENOUGH_DOUBLINGS)))
 
 
-def _key(block: Block) -> tuple[str, str, str]:
-    return (block.scope, block.subject, block.account)
+def _key(block: Block) -> tuple[str, str, str, FailureKind]:
+    return (block.scope, block.subject, block.account, _family(block.kind))
+
+
+def _family(kind: FailureKind) -> FailureKind:
+    """Kinds that are counted as one: all ways in which a slice does not stay."""
+    return FailureKind.GONE if kind in _DIED else kind
 
 
 def _with(blocks: Sequence[Block], block: Block) -> tuple[Block, ...]:

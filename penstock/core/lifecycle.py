@@ -252,7 +252,7 @@ def _drained(life: SliceLife, at: datetime, terms: DrainTerms) -> SliceLife:
         return _leaving(life, at, terms.cause, terms.cause)
     if life.state is SliceState.READY:
         return _moved(life, SliceState.DRAINING, at, terms.cause, drain=terms, cause=terms.cause, confirmed=False)
-    if life.state is SliceState.DRAINING and terms.force and life.drain is not None and not life.drain.force:
+    if life.state is SliceState.DRAINING and terms.force and (life.drain is None or not life.drain.force):
         return life.model_copy(update={"drain": terms, "cause": terms.cause})
     return life
 

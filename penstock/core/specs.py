@@ -2,8 +2,11 @@
 
 from datetime import datetime
 
+from pydantic import JsonValue
+
+from penstock.contract.lives import DrainLetter, SliceLife, SliceSpec, Unowned
 from penstock.contract.lives import Place as Place
-from penstock.contract.lives import SliceLife, SliceSpec
+from penstock.core.lifecycle import Told, advance
 from penstock.core.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, Provider
 from penstock.model.slices import SliceState
@@ -39,18 +42,20 @@ def life_of(state: AutoscalerState, slice_id: str, at: datetime) -> SliceLife | 
     if piece is None or spec is None:
         return None
     found = state.adopted.get(slice_id)
-    return SliceLife(
+    life = SliceLife(
         spec=spec,
         state=piece.state if piece.state is not SliceState.FAILED else SliceState.DELETING,
         since=piece.since or at,
         ordered_at=(found.created_at if found else None) or piece.since or at,
         created=found is not None,
         queued=piece.queued,
-        drain=state.drains.get(slice_id),
+        drain=state.drains.get(slice_id) if piece.state is SliceState.DRAINING else None,
         cause=NOBODYS if found is not None and piece.state is SliceState.DELETING else "",
         sequence=piece.sequence,
         reported=piece.sequence,
     )
+    terms = state.drains.get(slice_id)
+    return life if terms is None else advance(life, Told(at, DrainLetter(slice_id=slice_id, terms=terms)))
 
 
 NOBODYS = "found without an owner, of a group that is not configured"
@@ -63,20 +68,34 @@ def _spec(state: AutoscalerState, group: str, slice_id: str) -> SliceSpec | None
     assert config is not None
     cause = ADOPTED if found else state.launch_causes.get(slice_id, "")
     if config.group(group) is not None:
-        return spec_of(config, group, slice_id, cause)
+        spec = spec_of(config, group, slice_id, cause)
+        return spec if found is None else _where_found(config, spec, found)
     if found is None:
         return None
-    here = [place for place in places_of(config) if (place.provider, place.location) == (found.provider, found.location)]
     return SliceSpec(
         cluster=config.cluster,
         group=group,
         slice_id=slice_id,
         provider=found.provider,
-        settings=found.settings or (here[0].settings if here else {}),
+        settings=_settings_there(config, found),
         location=found.location,
         hosts=found.hosts,
         cause=cause,
     )
+
+
+def _where_found(config: ClusterConfig, spec: SliceSpec, found: Unowned) -> SliceSpec:
+    """The spec of a slice that lies where its group no longer is."""
+    if (spec.provider, spec.location) == (found.provider, found.location):
+        return spec
+    return spec.model_copy(
+        update={"provider": found.provider, "location": found.location, "settings": _settings_there(config, found)}
+    )
+
+
+def _settings_there(config: ClusterConfig, found: Unowned) -> dict[str, JsonValue]:
+    here = [place for place in places_of(config) if (place.provider, place.location) == (found.provider, found.location)]
+    return found.settings or (here[0].settings if here else {})
 
 
 def places_of(config: ClusterConfig) -> tuple[Place, ...]:

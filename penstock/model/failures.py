@@ -1,6 +1,10 @@
 """What can go wrong with a slice: the closed set of kinds, how far each reaches, and the sentence for people."""
 
 from enum import StrEnum
+from math import isfinite
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from penstock.model.value import Value
 
@@ -44,6 +48,15 @@ class FailureKind(StrEnum):
     GONE = "gone"
 
 
+LONGEST_WAIT_SECONDS = 86400.0
+"""A cloud that asks to be left alone for longer is asked again after a day."""
+
+
+def _bearable(seconds: float) -> float:
+    """A wait that a clock can be set to, whatever a cloud wrote."""
+    return min(max(float(seconds), 0.0), LONGEST_WAIT_SECONDS) if isfinite(float(seconds)) else LONGEST_WAIT_SECONDS
+
+
 class Failure(Value):
     """One failure. `scope` and `subject` say what a refusal covers; `retry_after_seconds` what a rate limit asks for."""
 
@@ -51,4 +64,4 @@ class Failure(Value):
     message: str = ""
     scope: Scope | None = None
     subject: str = ""
-    retry_after_seconds: float = 0.0
+    retry_after_seconds: Annotated[float, BeforeValidator(_bearable)] = 0.0

@@ -91,8 +91,9 @@ def test_deleting_a_cluster_gives_everything_back_and_ends_its_autoscaler(machin
     async def story(stage: Stage) -> None:
         await stage.autoscaler.submit_demand(tasks(3, cpu=4))
         await ready(stage, "small", 3)
-        await stage.autoscaler.report([], usage={piece.id: "idle" for piece in (await stage.autoscaler.slices()).slices})
+        pieces = (await stage.autoscaler.slices()).slices
         await stage.autoscaler.delete()
+        await stage.autoscaler.report([], usage={piece.id: "idle" for piece in pieces})
         await stage.autoscaler.deleted()
         assert await stage.cloud.existing() == []
         assert len(await stage.cloud.ever_made()) == 3

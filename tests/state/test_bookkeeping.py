@@ -5,7 +5,7 @@ from datetime import datetime
 from penstock.contract.lives import CancelDrainLetter, DeleteLetter, DrainLetter, DrainTerms, EmptyLetter
 from penstock.contract.orders import Launch, Orders
 from penstock.core.apply import apply, replay
-from penstock.core.bookkeeping import CLOSING
+from penstock.core.bookkeeping import CLOSING, TO_CLOSE
 from penstock.core.decide import decide
 from penstock.core.events import (
     Closed,
@@ -15,6 +15,7 @@ from penstock.core.events import (
     DrainCancelled,
     DrainOrdered,
     DrainsConfirmed,
+    LaunchesDropped,
     LettersSent,
     Paused,
     RecoveryBegan,
@@ -128,10 +129,10 @@ def test_a_draining_slice_that_reports_idle_or_is_confirmed_is_told_that_it_is_e
     assert apply(busy, DrainsConfirmed(at=NOW, slice_ids=("a", "x"))).letters[-1] == EmptyLetter(slice_id="a")
 
 
-def test_a_slice_that_was_idle_when_its_drain_began_is_told_so_at_once() -> None:
+def test_what_was_reported_before_the_drain_does_not_count_as_empty() -> None:
     state = apply(ready(cluster()), UsageReported(at=NOW, usage={"a": IDLE}))
     state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
-    assert state.letters[-1] == EmptyLetter(slice_id="a")
+    assert state.letters == (DrainLetter(slice_id="a", terms=TERMS),)
 
 
 def test_a_cancelled_drain_makes_the_slice_serve_again() -> None:
@@ -141,11 +142,11 @@ def test_a_cancelled_drain_makes_the_slice_serve_again() -> None:
 
 
 def test_a_drain_that_ended_at_its_deadline_is_over_when_the_slice_says_ready_again() -> None:
-    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    state = apply(ordered(cluster(), "a"), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     state = told(state, report("a", SliceState.READY, 4))
     assert "a" in state.drains, "a report from before the drain changes nothing"
-    state = told(state, report("a", SliceState.DRAINING, 5), report("a", SliceState.READY, 6))
-    assert state.drains == {}
+    assert told(state, report("a", SliceState.DRAINING, 5), report("a", SliceState.READY, 6)).drains == {}
+    assert told(state, report("a", SliceState.READY, 6)).drains == {}, "the report in between may have been skipped"
 
 
 def test_closing_drains_every_slice_and_force_deletes_them() -> None:
@@ -257,3 +258,47 @@ def test_a_group_whose_orders_wait_in_the_clouds_queue_is_asked_for_no_more() ->
     decision = decide(view_of(with_demand(queued(cluster(), "a", "b"), 2, later(601))).snapshot)
     assert decision.launched() == {}
     assert "2 of its slices wait in the cloud's queue" in decision.unmet[0].message
+
+
+def test_a_slice_that_turns_up_while_the_cluster_is_given_up_is_drained_like_the_others() -> None:
+    state = told(apply(cluster(), Closed(at=NOW)), report("x", SliceState.READY, 4))
+    assert state.letters == (DrainLetter(slice_id="x", terms=TO_CLOSE),)
+    assert state.drains == {"x": TO_CLOSE}
+
+
+def test_orders_that_were_not_started_are_dropped_when_the_cluster_is_given_up() -> None:
+    state = apply(cluster(), Decided(at=NOW, orders=Orders(at=NOW, config_revision=1, launches=(launch("a"), launch("b")))))
+    state = replay([SlicesStarted(at=NOW, slice_ids=("a",)), Closed(at=NOW), LaunchesDropped(at=NOW, slice_ids=("b",))], state)
+    assert states(state) == {"a": SliceState.REQUESTING}
+    assert (state.starting, set(state.drains), [letter.slice_id for letter in state.letters]) == ((), {"a"}, ["a"])
+
+
+def test_a_slice_whose_workflow_died_while_it_was_to_drain_goes_on_draining() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    life = life_of(audited(state, unowned=(unowned("a"),)), "a", NOW)
+    assert life is not None
+    assert (life.state, life.drain, life.sequence > life.reported) == (SliceState.DRAINING, TERMS, True)
+
+
+def test_a_slice_found_where_its_group_no_longer_is_is_looked_after_there() -> None:
+    state = audited(cluster({"name": "g", "zone": "us-east1-b"}), unowned=(unowned("x"),))
+    life = life_of(state, "x", NOW)
+    assert life is not None
+    assert life.spec.location == "us-west4-a"
+
+
+def test_a_recovery_waits_for_the_locations_that_are_configured_now() -> None:
+    state = apply(cluster({"name": "g", "zone": "us-typo"}), RecoveryBegan(at=NOW, id="r1", reason="empty"))
+    state = apply(state, RollCalled(at=NOW, id="r1"))
+    state = apply(state, ConfigApplied(at=NOW, config=config({"name": "g", "zone": "us-west4-a"})))
+    assert state.recovery is not None
+    assert state.recovery.waiting == ("sim/us-west4-a",)
+    assert audited(state, asked="r1").recovery is None
+
+
+def test_reports_count_one_by_one_whether_they_come_alone_or_together() -> None:
+    state = ordered(cluster(), "a", "b", "c")
+    reports = [report(each, SliceState.READY, 3) for each in ("a", "b", "c")]
+    alone = told(told(told(state, reports[0]), reports[1]), reports[2])
+    together = told(state, *reports)
+    assert (alone.told, alone.slices) == (together.told, together.slices)
