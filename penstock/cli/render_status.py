@@ -31,6 +31,8 @@ STATE_STYLE = {
     SliceState.TERMINATED: "dim",
 }
 _AVAILABILITY_STYLE = {Availability.AVAILABLE: "green", Availability.AT_MAX: "cyan", Availability.DISABLED: "bold red"}
+_WELL = (Availability.AVAILABLE, Availability.AT_MAX, Availability.POOL_EXHAUSTED)
+"""Nothing ails such a group: what it may have follows from the configuration."""
 
 
 def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
@@ -86,7 +88,7 @@ def _groups(status: ClusterStatus, now: datetime) -> Table:
     table.add_column("slices", justify="right", no_wrap=True)
     table.add_column("states", overflow="fold")
     table.add_column("can be asked for more", overflow="fold", min_width=12)
-    quiet = [g for g in status.groups if not g.slices and g.configured and g.availability is Availability.AVAILABLE]
+    quiet = [g for g in status.groups if not g.slices and g.configured and g.availability in _WELL]
     hidden = {group.name for group in quiet[SHOWN:]}
     for group in (group for group in status.groups if group.name not in hidden):
         have = f"{sum(group.slices.values())}/{group.max_slices}" if group.configured else str(sum(group.slices.values()))
@@ -106,9 +108,7 @@ def _states(group: GroupStatus) -> str:
 def _availability(group: GroupStatus, now: datetime) -> str:
     if not group.configured:
         return "[yellow]no longer configured[/]: its slices go as they empty"
-    full = group.availability is Availability.AVAILABLE and sum(group.slices.values()) >= group.max_slices
-    shown = Availability.AT_MAX if full else group.availability
-    told = f"[{_AVAILABILITY_STYLE.get(shown, 'red')}]{shown}[/]"
+    told = f"[{_AVAILABILITY_STYLE.get(group.availability, 'red')}]{group.availability}[/]"
     if group.until is not None and group.until > now:
         told += f" until {clock(group.until, now)} ({lapse(now, group.until)})"
     return f"{told}: {escape(group.reason)}" if group.reason else told

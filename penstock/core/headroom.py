@@ -54,6 +54,7 @@ class Headroom:
     def __init__(self, snapshot: Snapshot, groups: Sequence[ScaleGroup], held: Sequence[int]) -> None:
         """`held` slices of each group are in the ledger, whatever their state; slices of groups that are gone count too."""
         config, names = snapshot.config, {group.name for group in groups}
+        self._groups, self._most = groups, config.max_slices
         self._group = [max(0, group.max_slices - count) for group, count in zip(groups, held, strict=True)]
         self._cluster = UNLIMITED if config.max_slices is None else max(0, config.max_slices - len(snapshot.slices))
         self._pool_of = [group.pool for group in groups]
@@ -93,6 +94,20 @@ class Headroom:
         if self._group[g] < more:
             return Code.AT_MAX
         return Code.POOL_EXHAUSTED if pool is not None and self._pool[pool] < more * self._chips[g] else Code.CLUSTER_AT_MAX
+
+    def availability(self, g: int, slices: int) -> tuple[Availability, str]:
+        """Whether the group, which has so many slices, may be asked for more, and why not."""
+        block, group = self.blocked[g], self._groups[g]
+        if block is not None:
+            return block.availability, block.reason
+        if self.of(g):
+            return Availability.AVAILABLE, ""
+        cause = self.cause(g)
+        if cause is Code.CLUSTER_AT_MAX:
+            return Availability.AT_MAX, f"the cluster's max_slices {self._most} is reached"
+        if cause is Code.POOL_EXHAUSTED:
+            return Availability.POOL_EXHAUSTED, f"pool {group.pool} has too few chips left for a slice of {group.chips_per_slice}"
+        return Availability.AT_MAX, f"{slices} of {group.max_slices} slices"
 
     def copy(self) -> "Headroom":
         """An independent copy to try things on."""

@@ -10,7 +10,6 @@ from penstock.core.spares import watermark_target
 from penstock.core.wants import Want
 from penstock.model.decision import (
     Cause,
-    Code,
     CostPerHour,
     GroupDecision,
     Outcome,
@@ -87,17 +86,7 @@ def _moving(plan: Plan, g: int) -> int:
 
 def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
     """Whether the group may be asked for more once this decision is carried out, and why not."""
-    block, group, held = plan.headroom.blocked[g], plan.fleet.groups[g], plan.fleet.held[g]
-    if block is not None:
-        return block.availability, block.reason
-    if plan.headroom.of(g):
-        return Availability.AVAILABLE, ""
-    cause = plan.headroom.cause(g)
-    if cause is Code.CLUSTER_AT_MAX:
-        return Availability.AT_MAX, f"the cluster's max_slices {plan.fleet.snapshot.config.max_slices} is reached"
-    if cause is Code.POOL_EXHAUSTED:
-        return Availability.POOL_EXHAUSTED, f"pool {group.pool} has too few chips left for a slice of {group.chips_per_slice}"
-    return Availability.AT_MAX, f"{held.total + plan.opened[g]} of {group.max_slices} slices"
+    return plan.headroom.availability(g, plan.fleet.held[g].total + plan.opened[g])
 
 
 def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) -> tuple[Outcome, str]:

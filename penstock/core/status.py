@@ -1,6 +1,8 @@
 """A state as people ask for it: counts by group, sources of demand, troubles, and pages of slices."""
 
+from collections.abc import Mapping
 from math import ceil
+from typing import Any
 
 from penstock.contract.answers import (
     ClusterStatus,
@@ -11,9 +13,13 @@ from penstock.contract.answers import (
     SourceStatus,
 )
 from penstock.contract.messages import SlicesRequest
-from penstock.core.health import health_of
+from penstock.core.headroom import Headroom
+from penstock.core.match import in_rank_order
 from penstock.core.state import AutoscalerState, Recovery
-from penstock.model.slices import Health, Slice, SliceState
+from penstock.core.view import health_with_queues
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice, SliceState
+from penstock.model.snapshot import Snapshot
 
 ROLL = "slice workflows"
 """What a recovery waits for before the roll is called."""
@@ -72,19 +78,30 @@ def _groups(state: AutoscalerState) -> tuple[GroupStatus, ...]:
         held.setdefault(piece.group, []).append(piece)
     if state.config is None:
         return ()
-    health = health_of(state, state.config, state.now)
-    found = []
-    for group in state.config.groups:
-        own = health.get(group.name, Health())
-        ended = own.until is not None and own.until <= state.now
-        own = Health() if ended else own
-        told = {"availability": own.availability, "until": own.until, "reason": own.reason}
-        found.append(_group(group.name, held.pop(group.name, []), max_slices=group.max_slices, **told))
+    told = _availability(state, state.config, {name: len(slices) for name, slices in held.items()})
+    found = [
+        _group(group.name, held.pop(group.name, []), max_slices=group.max_slices, **told[group.name])
+        for group in state.config.groups
+    ]
     found += [_group(name, slices, configured=False) for name, slices in sorted(held.items())]
     return tuple(found)
 
 
-def _group(name: str, slices: list[Slice], **told: object) -> GroupStatus:
+def _availability(state: AutoscalerState, config: ClusterConfig, held: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """Whether each group may be asked for more, until when not, and why: in the words of a decision, without making one."""
+    groups = in_rank_order(config.groups)
+    counts = [held.get(group.name, 0) for group in groups]
+    now = Snapshot.model_construct(config=config, now=state.now, slices=state.slices, health=health_with_queues(state))
+    headroom = Headroom(now, groups, counts)
+    found = {}
+    for g, group in enumerate(groups):
+        availability, reason = headroom.availability(g, counts[g])
+        block = headroom.blocked[g]
+        found[group.name] = {"availability": availability, "until": block.until if block else None, "reason": reason}
+    return found
+
+
+def _group(name: str, slices: list[Slice], **told: Any) -> GroupStatus:
     counts: dict[SliceState, int] = {}
     for piece in slices:
         counts[piece.state] = counts.get(piece.state, 0) + 1

@@ -33,7 +33,7 @@ def view_of(state: AutoscalerState) -> View:
         workload=demand.workload,
         slices=_as_capacity(state),
         usage=state.usage,
-        health=_with_queues(state, health_of(state, state.config, state.now)),
+        health=health_with_queues(state),
         standing=tuple(state.standing[owner] for owner in sorted(state.standing)),
         launched=state.launched,
     )
@@ -56,19 +56,20 @@ def _as_capacity(state: AutoscalerState) -> tuple[Slice, ...]:
     return tuple(map(seen, state.slices))
 
 
-def _with_queues(state: AutoscalerState, health: dict[str, Health]) -> dict[str, Health]:
-    """A group whose orders have waited in the cloud's queue beyond patience is asked for no more until the queue moves.
+def health_with_queues(state: AutoscalerState) -> dict[str, Health]:
+    """Every group's health. One whose orders have waited in the cloud's queue beyond patience is asked for no more.
 
-    Otherwise every evaluation would add to the queue, for demand that already waits in it.
+    Until the queue moves: otherwise every evaluation would add to it, for demand that already waits there.
     """
     assert state.config is not None
+    groups = {group.name: group for group in state.config.groups}
     waiting: dict[str, int] = {}
     for piece in state.slices:
-        group = state.config.group(piece.group) if piece.queued and piece.since is not None else None
+        group = groups.get(piece.group) if piece.queued else None
         if group is not None and piece.since is not None:
             patience = timedelta(seconds=state.config.patience_of(group))
             waiting[group.name] = waiting.get(group.name, 0) + (piece.since + patience <= state.now)
-    found = dict(health)
+    found = health_of(state, state.config, state.now)
     for name, count in waiting.items():
         own = found.get(name)
         if count and (own is None or own.availability is Availability.AVAILABLE or (own.until and own.until <= state.now)):

@@ -5,7 +5,7 @@ import pytest
 from penstock.cli.render_status import caption, status_view
 from penstock.contract.answers import ClusterStatus, GroupStatus, Trouble
 from penstock.model.failures import Failure, FailureKind
-from penstock.model.slices import SliceState
+from penstock.model.slices import Availability, SliceState
 from tests.cli.statuses import EVERYTHING, NOW, ago, shown, words
 
 
@@ -86,5 +86,7 @@ def test_the_live_view_says_when_it_was_true_and_how_to_leave() -> None:
 
 
 def test_a_full_group_is_at_its_maximum() -> None:
-    full = GroupStatus(name="full", max_slices=1, slices={SliceState.READY: 1})
-    assert "full │ 1/1 │ 1 READY │ at_max" in words(status_view(ClusterStatus(cluster="c", version=1, groups=(full,)), NOW))
+    slices = {SliceState.READY: 1}
+    full = GroupStatus(name="full", max_slices=1, slices=slices, availability=Availability.AT_MAX, reason="1 of 1 slices")
+    seen = words(status_view(ClusterStatus(cluster="c", version=1, groups=(full,)), NOW))
+    assert "full │ 1/1 │ 1 READY │ at_max: 1 of 1 slices" in seen
