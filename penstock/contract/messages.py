@@ -20,6 +20,10 @@ class DemandMessage(Value):
 
     Without `revision` a snapshot simply replaces what the source had. `tasks` are as in a demand file and are checked one by one,
     so that one bad task does not cost the others; `demand` is the same in packed columns, for a hundred thousand tasks.
+
+    `config_revision` is the configuration that the sender believes to be in force. Demand is decided on by the one that is: a
+    sender that has not heard of the latest is served all the same, and one that names a revision that never was is refused,
+    because it speaks of another life of the cluster.
     """
 
     source: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_SOURCE

@@ -54,6 +54,11 @@ def demand_event(state: AutoscalerState, message: DemandMessage, at: datetime) -
 
     Raises `BadMessage` for what no event can say.
     """
+    if message.config_revision is not None and message.config_revision > state.config_revision:
+        known = f"the cluster is at revision {state.config_revision} of its configuration"
+        raise BadMessage(
+            f"config_revision: {message.config_revision} is newer than any, {known}; read the status and send it again"
+        )
     demand = demand_of(message.tasks) if message.tasks is not None else message.demand or Demand()
     if demand.duplicate is not None:
         raise BadMessage(f"tasks: task id {demand.duplicate!r} stands here twice; give every task an id of its own")

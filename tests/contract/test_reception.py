@@ -62,6 +62,17 @@ def test_one_bad_task_is_an_entry_that_says_why_and_costs_the_others_nothing() -
     assert "did you mean cpu?" in (faults[1].message if faults[1] else "")
 
 
+def test_demand_may_name_any_configuration_there_was_and_none_that_was_not() -> None:
+    state = replay([ConfigApplied(at=NOW, config=CONFIG.model_copy(update={"max_slices": 9}))], STATE)
+    assert state.config_revision == 2
+    for revision in (1, 2):
+        (event,) = received("demand", {"tasks": [{"id": "a"}], "config_revision": revision}, state)
+        assert isinstance(event, DemandSnapshot)
+    (event,) = received("report", {"demand": {"tasks": [], "config_revision": 3}}, state)
+    assert isinstance(event, MessageRejected)
+    assert "config_revision: 3 is newer than any, the cluster is at revision 2" in event.problem
+
+
 def test_a_delta_names_its_base() -> None:
     (event,) = received("demand", {"epoch": 3, "base": 4, "revision": 5, "removed": ["a"], "tasks": [{"id": "b"}]})
     assert isinstance(event, DemandDelta)
