@@ -150,10 +150,9 @@ class Audit:
         return slice_id, seen.phase is not Phase.GONE
 
     async def _known_elsewhere(self, state: AutoscalerState, missing: Sequence[str]) -> set[str]:
-        """Of slices whose groups are not configured any more, those that were somewhere else."""
-        assert state.config is not None
-        unplaced = [piece for piece in state.slices if piece.id in missing and state.config.group(piece.group) is None]
-        lives = await each(unplaced, lambda piece: life_of(self._client, self._place.cluster, piece.group, piece.id))
+        """Those that were ordered somewhere else: their groups are gone, or have moved."""
+        pieces = [piece for piece in state.slices if piece.id in missing]
+        lives = await each(pieces, lambda piece: life_of(self._client, self._place.cluster, piece.group, piece.id))
         return {life.spec.slice_id for life in lives if life is not None and place_key(life.spec) != self._place.key}
 
     async def _make_known(self, resources: Sequence[Resource]) -> None:

@@ -4,18 +4,18 @@ import asyncio
 
 
 class Nudges:
-    """A bell per location. A nudge that nobody waits for is kept for the next who does."""
+    """A bell per cluster and location. A nudge that nobody waits for is kept for the next who does."""
 
     def __init__(self) -> None:
-        self._bells: dict[str, asyncio.Event] = {}
+        self._bells: dict[tuple[str, str], asyncio.Event] = {}
 
-    def nudge(self, place_key: str) -> None:
-        """Something has just changed there."""
-        self._bell(place_key).set()
+    def nudge(self, cluster: str, place_key: str) -> None:
+        """Something of the cluster has just changed there."""
+        self._bell(cluster, place_key).set()
 
-    async def wait(self, place_key: str, seconds: float) -> bool:
+    async def wait(self, cluster: str, place_key: str, seconds: float) -> bool:
         """Wait for a nudge, but no longer than this; whether one came."""
-        bell = self._bell(place_key)
+        bell = self._bell(cluster, place_key)
         try:
             async with asyncio.timeout(seconds):
                 await bell.wait()
@@ -24,5 +24,5 @@ class Nudges:
         bell.clear()
         return True
 
-    def _bell(self, place_key: str) -> asyncio.Event:
-        return self._bells.setdefault(place_key, asyncio.Event())
+    def _bell(self, cluster: str, place_key: str) -> asyncio.Event:
+        return self._bells.setdefault((cluster, place_key), asyncio.Event())

@@ -48,7 +48,7 @@ class Provisioning:
             count_create_error(spec.provider, failure.kind)
             return Asked(outcome="refused", failure=failure)
         finally:
-            self._nudges.nudge(place_key(spec))
+            self._nudges.nudge(spec.cluster, place_key(spec))
         if isinstance(outcome, Queued):
             return Asked(outcome="queued")
         return Asked(outcome="created" if isinstance(outcome, port.Created) else "adopted")
@@ -72,7 +72,7 @@ class Provisioning:
         except port.ProviderError as error:
             raise _repeatable(error) from error
         finally:
-            self._nudges.nudge(place_key(spec))
+            self._nudges.nudge(spec.cluster, place_key(spec))
         return Dismissed(gone=isinstance(outcome, Gone))
 
     async def _reached(self, spec: SliceSpec) -> port.Provider:

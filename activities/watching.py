@@ -119,6 +119,8 @@ class _Watch:
                 failures += 1
                 activity.logger.warning("%s could not be looked at: %s", self._place.key, error)
                 if failures >= FAILURES_IN_A_ROW:
+                    if (elsewhere := await self._reconfigured()) is not None:
+                        return elsewhere
                     raise ApplicationError(f"{self._place.key} cannot be listed: {error}", type=type(error).__name__) from error
                 if isinstance(error, RateLimited):
                     least = max(least, error.retry_after)
@@ -142,14 +144,20 @@ class _Watch:
 
     async def _refused(self, error: PermissionDenied | Invalid) -> Watched:
         """End the round: with the place as it is configured by now, or failing for what people must mend, which they are told."""
-        rules = self._place.rules
-        state = (await self._books.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)).state
-        configured = configured_place(self._place, state)
-        if configured != self._place:
-            return self._watched(place=configured)
-        if not was_refused(self._place, state):
+        if (elsewhere := await self._reconfigured()) is not None:
+            return elsewhere
+        if not was_refused(self._place, await self._state()):
             await tell_refusal(self._client, self._place, error)
         raise refusal(self._place, error)
+
+    async def _reconfigured(self) -> Watched | None:
+        """What the round ends with if the place is configured otherwise by now."""
+        configured = configured_place(self._place, await self._state())
+        return None if configured == self._place else self._watched(place=configured)
+
+    async def _state(self) -> AutoscalerState | None:
+        rules = self._place.rules
+        return (await self._books.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)).state
 
     async def _look(self, provider: Provider, listing: Listing, *, elapsed: float) -> None:
         """Ask hosts that are due for their health, and tell every slice what is news to it."""
@@ -248,7 +256,7 @@ class _Watch:
         """
         shortest = min(self._place.rules.look_seconds, seconds)
         stop = asyncio.create_task(activity.wait_for_worker_shutdown())
-        nudge = asyncio.create_task(self._nudges.wait(self._place.key, seconds))
+        nudge = asyncio.create_task(self._nudges.wait(self._place.cluster, self._place.key, seconds))
         try:
             await asyncio.wait((stop, nudge), return_when=asyncio.FIRST_COMPLETED)
             if nudge.done() and nudge.result():

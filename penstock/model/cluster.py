@@ -310,12 +310,26 @@ def disagreements(
     found: list[tuple[Where, str]] = []
     for i, group in groups.items():
         found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, placement)
+    found += _two_clouds_in_one_place(groups)
     for i, pool in pools.items():
         if pool.system > pool.chips:
             found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips; lower it"))
     floor = sum(group.min_slices for group in groups.values())
     if max_slices is not None and floor > max_slices:
         found.append((("max_slices",), f"{max_slices} is less than the {floor} slices that min_slices add up to; raise it"))
+    return found
+
+
+def _two_clouds_in_one_place(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
+    """Groups that name one account and location and reach it differently: one inventory could not see both."""
+    found: list[tuple[Where, str]] = []
+    first: dict[tuple[str, str], ScaleGroup] = {}
+    for i, group in groups.items():
+        other = first.setdefault((group.provider.account, group.location), group)
+        for key in ("url", "endpoint", "tpu_endpoint"):
+            if group.provider.settings.get(key) != other.provider.settings.get(key):
+                message = f"differs from that of group {other.name} in the same place; make them equal, or name a zone of its own"
+                found.append((("groups", i, "provider", key), message))
     return found
 
 

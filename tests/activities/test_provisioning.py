@@ -44,7 +44,7 @@ class Bench:
         return await ActivityEnvironment().run(call, spec or self.spec)
 
     async def was_nudged(self) -> bool:
-        return await self.nudges.wait(place_key(self.spec), 0.01)
+        return await self.nudges.wait(self.spec.cluster, place_key(self.spec), 0.01)
 
 
 @asynccontextmanager

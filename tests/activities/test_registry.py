@@ -98,14 +98,14 @@ def test_a_google_provider_without_a_project_is_invalid() -> None:
 def test_a_nudge_wakes_who_waits_and_is_kept_for_who_does_not_yet() -> None:
     async def story() -> None:
         nudges = Nudges()
-        waiting = asyncio.create_task(nudges.wait("sim/a", 60))
+        waiting = asyncio.create_task(nudges.wait("c", "sim/a", 60))
         await asyncio.sleep(0)
-        nudges.nudge("sim/a")
+        nudges.nudge("c", "sim/a")
         assert await waiting
-        nudges.nudge("sim/a")
-        assert await nudges.wait("sim/a", 60)
-        assert not await nudges.wait("sim/a", 0.01)
-        nudges.nudge("sim/b")
-        assert not await nudges.wait("sim/a", 0.01)
+        nudges.nudge("c", "sim/a")
+        assert await nudges.wait("c", "sim/a", 60)
+        assert not await nudges.wait("c", "sim/a", 0.01)
+        nudges.nudge("c", "sim/b")
+        assert not await nudges.wait("c", "sim/a", 0.01)
 
     asyncio.run(story())

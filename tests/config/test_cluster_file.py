@@ -142,3 +142,14 @@ def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: str, t
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nowhere\.yaml: there is no such file"):
         load_cluster(tmp_path / "nowhere.yaml")
+
+
+def test_two_ways_to_one_place_are_refused(tmp_path: Path) -> None:
+    text = """\
+cluster: demo
+groups:
+  - {name: a, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:1"}}
+  - {name: b, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:2"}}
+"""
+    told = "differs from that of group a in the same place; make them equal, or name a zone of its own"
+    assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {told}"]
