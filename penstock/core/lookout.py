@@ -92,7 +92,7 @@ def after_look(
     for glimpse in _one_per_slice(glimpses):
         before = known.get(glimpse.slice_id)
         table[glimpse.slice_id] = now = _seen(before, glimpse, at=at.timestamp(), rules=rules)
-        if before is None or _told(before) != _told(now):
+        if _is_news(before, now):
             tellings.append(Telling(glimpse.slice_id, glimpse.group, _sighting(now, at, glimpse.failure)))
     for slice_id, before in known.items():
         if slice_id in table:
@@ -103,6 +103,11 @@ def after_look(
         else:
             table[slice_id] = now
     return table, tuple(tellings)
+
+
+def _is_news(before: Known | None, now: Known) -> bool:
+    """Whether a slice must be told. One that is only being created knows it from the answer to its order."""
+    return now.phase is not Phase.CREATING if before is None else _told(before) != _told(now)
 
 
 def undelivered(before: Mapping[str, Known], after: Mapping[str, Known], unheard: Iterable[str]) -> KnownTable:

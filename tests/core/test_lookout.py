@@ -45,12 +45,19 @@ class Watch:
 
 def test_a_slice_is_told_what_is_news_and_nothing_else() -> None:
     watch = Watch()
-    assert [s.phase for s in watch.look(Glimpse("s1", "small", Phase.CREATING))] == [Phase.CREATING]
-    assert not watch.look(Glimpse("s1", "small", Phase.CREATING))
+    assert [s.phase for s in watch.look(Glimpse("s1", "small", Phase.BOOTING))] == [Phase.BOOTING]
+    assert not watch.look(Glimpse("s1", "small", Phase.BOOTING))
     assert [s.addressed for s in watch.look(RUNNING)] == [True]
     assert [s.healthy for s in watch.look(HEALTHY)] == [True]
     assert not watch.look(RUNNING), "a look that did not ask its hosts takes nothing back"
     assert not watch.look(HEALTHY)
+
+
+def test_a_slice_knows_that_it_is_being_created_and_is_told_when_it_leaves_a_queue_for_it() -> None:
+    assert not Watch().look(Glimpse("s1", "small", Phase.CREATING))
+    watch = Watch()
+    watch.look(Glimpse("s1", "small", Phase.QUEUED))
+    assert [s.phase for s in watch.look(Glimpse("s1", "small", Phase.CREATING))] == [Phase.CREATING]
 
 
 def test_preempted_and_failed_are_told_at_once_with_what_the_cloud_said() -> None:
@@ -162,10 +169,10 @@ def test_of_two_resources_of_one_slice_the_livelier_speaks() -> None:
 def test_who_did_not_hear_is_told_again() -> None:
     watch = Watch(s1=WELL)
     before = watch.known
-    watch.look(Glimpse("s1", "small", Phase.PREEMPTED), Glimpse("s2", "small", Phase.CREATING))
+    watch.look(Glimpse("s1", "small", Phase.PREEMPTED), Glimpse("s2", "small", Phase.BOOTING))
     watch.known = undelivered(before, watch.known, ["s1", "s2"])
-    told = watch.look(Glimpse("s1", "small", Phase.PREEMPTED), Glimpse("s2", "small", Phase.CREATING))
-    assert [s.phase for s in told] == [Phase.PREEMPTED, Phase.CREATING]
+    told = watch.look(Glimpse("s1", "small", Phase.PREEMPTED), Glimpse("s2", "small", Phase.BOOTING))
+    assert [s.phase for s in told] == [Phase.PREEMPTED, Phase.BOOTING]
 
 
 def asked(known: KnownTable, *glimpses: Glimpse, at: float = 1000.0, elapsed: float = 0.0, **times: float) -> Sequence[str]:
