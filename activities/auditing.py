@@ -9,7 +9,7 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.accounts import Accounts, Books, each, is_running, life_of, state_of, told
+from activities.books import Books, Readings, each, is_running, life_of, state_of, told
 from activities.providers.port import (
     Invalid,
     Labels,
@@ -84,16 +84,16 @@ class Audit:
         self._provider = provider
         self._place = place
 
-    async def of(self, listing: Listing, accounts: Accounts, *, asked: str | None = None) -> LocationReport | None:
+    async def of(self, listing: Listing, books: Books, *, asked: str | None = None) -> LocationReport | None:
         """What nobody looks after here; None if no autoscaler runs that could be told.
 
         Slices that run and are unknown to the autoscaler are made known to it before this returns.
         """
-        if accounts.state is None:
+        if books.state is None:
             return None
         resources = resources_of(self._place, listing)
-        suspects = self._findings(resources, accounts.state, running=accounts.running, complete=listing.complete)
-        found = await self._confirmed(resources, suspects, accounts, complete=listing.complete) if any(suspects) else suspects
+        suspects = self._findings(resources, books.state, running=books.running, complete=listing.complete)
+        found = await self._confirmed(resources, suspects, books, complete=listing.complete) if any(suspects) else suspects
         if found is None:
             return None
         await self._make_known(found.unreported)
@@ -115,17 +115,17 @@ class Audit:
         return findings(resources, ledger=ours, running={*running}, starting=state.starting, complete=complete)
 
     async def _confirmed(
-        self, resources: Sequence[Resource], suspects: Findings, accounts: Accounts, *, complete: bool
+        self, resources: Sequence[Resource], suspects: Findings, books: Books, *, complete: bool
     ) -> Findings | None:
         """What still holds after the workflows, then the cloud, then the ledger were asked again, in this order.
 
         A slice that ended or began while the first three readings were made is then seen as it is.
         """
-        assert accounts.state is not None
+        assert books.state is not None
         groups = {resource.slice_id: resource.group for resource in suspects.unowned}
-        groups |= {piece.id: piece.group for piece in accounts.state.slices if piece.id in suspects.missing}
+        groups |= {piece.id: piece.group for piece in books.state.slices if piece.id in suspects.missing}
         checked = await each(sorted(groups.items()), self._is_looked_after)
-        running = {*accounts.running, *(slice_id for slice_id, runs in checked if runs)}
+        running = {*books.running, *(slice_id for slice_id, runs in checked if runs)}
         absent = [(slice_id, groups[slice_id]) for slice_id, runs in checked if not runs]
         present = dict(await each(absent, self._exists))
         state = await state_of(self._client, self._place.cluster)
@@ -191,7 +191,7 @@ class Auditing:
     def __init__(self, client: Client, providers: Providers) -> None:
         self._client = client
         self._providers = providers
-        self._books = Books(client)
+        self._readings = Readings(client)
 
     @activity.defn(name=names.AUDIT)
     async def audit(self, request: AuditRequest) -> bool:
@@ -213,18 +213,18 @@ class Auditing:
 
     async def _report(self, request: AuditRequest) -> LocationReport | None:
         """What the place shows now; None once the recovery that asked is over."""
-        accounts = await self._books.of(request.place.cluster, oldest_seconds=0)
-        place = configured_place(request.place, accounts.state)
-        recovery = accounts.state.recovery if accounts.state else None
+        books = await self._readings.of(request.place.cluster, oldest_seconds=0)
+        place = configured_place(request.place, books.state)
+        recovery = books.state.recovery if books.state else None
         if recovery is None or recovery.id != request.recovery:
             return None
         try:
             provider = await self._providers.of(place.provider, place.settings)
             listing = await provider.list(place.location, cluster=place.cluster)
-            return await Audit(self._client, provider, place).of(listing, accounts, asked=request.recovery)
+            return await Audit(self._client, provider, place).of(listing, books, asked=request.recovery)
         except ProviderError as error:
             if isinstance(error, PermissionDenied | Invalid):
-                if not was_refused(place, accounts.state):
+                if not was_refused(place, books.state):
                     await tell_refusal(self._client, place, error, asked=request.recovery)
                 raise refusal(place, error) from error
             raise ApplicationError(f"{place.key} cannot be listed: {error}", type=type(error).__name__) from error

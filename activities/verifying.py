@@ -8,8 +8,8 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.accounts import each, is_running, last_state_of, life_of, place_of, running_slices
 from activities.auditing import beating, resources_of
+from activities.books import each, is_running, last_state_of, life_of, place_of, running_slices
 from activities.providers.port import ProviderError
 from activities.providers.registry import Providers
 from activities.provisioning import place_key
@@ -17,7 +17,7 @@ from penstock.contract import names
 from penstock.contract.answers import Difference, Verdict
 from penstock.contract.lives import Place, SliceLife
 from penstock.contract.requests import VerifyRequest
-from penstock.core.comparison import Account, Resource, differences, settled
+from penstock.core.comparison import Claim, Resource, differences, settled
 from penstock.core.specs import places_of
 from penstock.core.state import AutoscalerState
 from penstock.model.slices import ENDED
@@ -30,14 +30,14 @@ class Look(NamedTuple):
     """One reading of everything."""
 
     state: AutoscalerState
-    workflows: dict[str, Account]
+    workflows: dict[str, Claim]
     resources: tuple[Resource, ...]
     places: tuple[Place, ...]
     unlisted: tuple[str, ...]
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """What the accounts do not agree on at this moment."""
+        """What the books do not agree on at this moment."""
         assert self.state.config is not None
         return differences(
             self.state.slices,
@@ -91,7 +91,7 @@ class Verifying:
         listed = await each(places, self._listed)
         return Look(
             state=state,
-            workflows={life.spec.slice_id: _account(life) for life in going},
+            workflows={life.spec.slice_id: _claim(life) for life in going},
             resources=tuple(resource for resources, _ in listed for resource in resources),
             places=places,
             unlisted=tuple(place.key for place, (_, complete) in zip(places, listed, strict=True) if not complete),
@@ -127,5 +127,5 @@ def _places(state: AutoscalerState, lives: list[SliceLife]) -> tuple[Place, ...]
     return tuple(places[key] for key in sorted(places))
 
 
-def _account(life: SliceLife) -> Account:
-    return Account(group=life.spec.group, state=life.state, place=place_key(life.spec))
+def _claim(life: SliceLife) -> Claim:
+    return Claim(group=life.spec.group, state=life.state, place=place_key(life.spec))

@@ -12,7 +12,6 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
-from activities.accounts import Accounts, Books, each, life_of, told
 from activities.auditing import (
     BEAT_SECONDS,
     LEAST_PAUSE_SECONDS,
@@ -24,6 +23,7 @@ from activities.auditing import (
     tell_refusal,
     was_refused,
 )
+from activities.books import Books, Readings, each, life_of, told
 from activities.nudges import Nudges
 from activities.providers.port import Invalid, Listing, Observation, PermissionDenied, Phase, Provider, ProviderError, RateLimited
 from activities.providers.registry import Providers
@@ -52,7 +52,7 @@ class Watching:
         self._providers = providers
         self._nudges = nudges
         self._heard_of = heard_of
-        self._books = Books(client)
+        self._readings = Readings(client)
 
     @activity.defn(name=names.WATCH)
     async def watch(self, request: WatchRequest) -> Watched:
@@ -63,7 +63,7 @@ class Watching:
         self._heard_of((request.place,))
         details = activity.info().heartbeat_details
         known = lookout.unpack_known(details[0] if details else request.known)
-        watch = _Watch(self._client, self._nudges, self._books, place=request.place, known=known)
+        watch = _Watch(self._client, self._nudges, self._readings, place=request.place, known=known)
         async with watch.beating():
             return await watch.round(self._providers, seconds=request.seconds)
 
@@ -71,10 +71,10 @@ class Watching:
 class _Watch:
     """One round at one place."""
 
-    def __init__(self, client: Client, nudges: Nudges, books: Books, *, place: Place, known: KnownTable) -> None:
+    def __init__(self, client: Client, nudges: Nudges, readings: Readings, *, place: Place, known: KnownTable) -> None:
         self._client = client
         self._nudges = nudges
-        self._books = books
+        self._readings = readings
         self._place = place
         self._known = known
         self._packed = lookout.pack_known(known)
@@ -157,7 +157,7 @@ class _Watch:
 
     async def _state(self) -> AutoscalerState | None:
         rules = self._place.rules
-        return (await self._books.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)).state
+        return (await self._readings.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)).state
 
     async def _look(self, provider: Provider, listing: Listing, *, elapsed: float) -> None:
         """Ask hosts that are due for their health, and tell every slice what is news to it."""
@@ -189,15 +189,15 @@ class _Watch:
 
     async def _audit(self, provider: Provider, listing: Listing) -> Watched | None:
         rules = self._place.rules
-        accounts = await self._books.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)
-        report = await Audit(self._client, provider, self._place).of(listing, accounts)
-        if report is not None and (report.unowned or report.missing or was_refused(self._place, accounts.state)):
+        books = await self._readings.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)
+        report = await Audit(self._client, provider, self._place).of(listing, books)
+        if report is not None and (report.unowned or report.missing or was_refused(self._place, books.state)):
             await told(self._client, names.autoscaler_id(self._place.cluster), names.LOCATION_REPORTED, report)
-        if accounts.state is not None:
+        if books.state is not None:
             unowned = [one.slice_id for one in report.unowned] if report else []
-            self._forget((*unowned, *lookout.not_taken(self._known, accounts.state.slices)))
-            await self._recall(accounts.state, accounts.running, listing)
-        return self._judged(accounts, listing)
+            self._forget((*unowned, *lookout.not_taken(self._known, books.state.slices)))
+            await self._recall(books.state, books.running, listing)
+        return self._judged(books, listing)
 
     async def _recall(self, state: AutoscalerState, running: Collection[str], listing: Listing) -> None:
         """Learn from the ledger, and from slices themselves, what a worker that was killed had seen here."""
@@ -212,14 +212,14 @@ class _Watch:
         self._elsewhere |= {piece.id for piece in absent} - here
         self._remember(lookout.recalled(self._known, [one for one in state.slices if one.id in here or one.id in self._known]))
 
-    def _judged(self, accounts: Accounts, listing: Listing) -> Watched | None:
+    def _judged(self, books: Books, listing: Listing) -> Watched | None:
         """Whether the place is configured otherwise now, or no longer, with nothing left in it."""
-        config = accounts.state.config if accounts.state else None
+        config = books.state.config if books.state else None
         here = [place for place in places_of(config) if place.key == self._place.key] if config else []
         if here:
             self._empty_audits = 0
             return None if here[0] == self._place else self._watched(place=here[0])
-        in_use = bool(listing.items or self._known or (accounts.state is None and accounts.running))
+        in_use = bool(listing.items or self._known or (books.state is None and books.running))
         self._empty_audits = 0 if in_use or not listing.complete else self._empty_audits + 1
         return self._watched(done=True) if self._empty_audits >= EMPTY_AUDITS else None
 

@@ -1,4 +1,4 @@
-"""Three accounts of a cluster compared: what the ledger says, which slice workflows run, and what the cloud has."""
+"""The three books of a cluster compared: what the ledger says, which slice workflows run, and what the cloud has."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -34,8 +34,8 @@ class Resource(NamedTuple):
     hosts: int = 1
 
 
-class Account(NamedTuple):
-    """What a running slice workflow says of its slice, and where that is."""
+class Claim(NamedTuple):
+    """What a running slice workflow claims of its slice, and where that is."""
 
     group: str
     state: SliceState
@@ -77,12 +77,12 @@ def differences(
     ledger: Sequence[Slice],
     *,
     starting: Collection[str],
-    workflows: Mapping[str, Account],
+    workflows: Mapping[str, Claim],
     resources: Sequence[Resource],
     places: Mapping[str, str],
     unlisted: Collection[str],
 ) -> tuple[Difference, ...]:
-    """Everything the three accounts do not agree on, by slice.
+    """Everything the three books do not agree on, by slice.
 
     `places` says where the slices of each configured group are. Slices of places that could not be listed are not missed, and
     slices on their way or leaving are no difference by themselves.
@@ -107,11 +107,11 @@ def settled(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[
 
 
 class _Slice(NamedTuple):
-    """One slice in all three accounts."""
+    """One slice in all three books."""
 
     id: str
     entry: Slice | None
-    workflow: Account | None
+    workflow: Claim | None
     resources: tuple[Resource, ...]
 
     def differences(self, places: Mapping[str, str], unlisted: Collection[str]) -> list[Difference]:

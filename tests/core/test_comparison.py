@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.comparison import Account, Findings, Resource, differences, findings, settled
+from penstock.core.comparison import Claim, Findings, Resource, differences, findings, settled
 from penstock.model.failures import Phase
 from penstock.model.slices import Slice, SliceState
 
@@ -61,9 +61,9 @@ def compared(
     workflows: dict[str, SliceState] | None = None,
     **rest: Any,
 ) -> list[tuple[str, str]]:
-    accounts = {slice_id: Account("small", state, HERE) for slice_id, state in (workflows or {}).items()}
+    claims = {slice_id: Claim("small", state, HERE) for slice_id, state in (workflows or {}).items()}
     given = {"starting": (), "unlisted": (), "places": {"small": HERE}} | rest
-    told = differences(tuple(ledger), workflows=accounts, resources=resources, **given)
+    told = differences(tuple(ledger), workflows=claims, resources=resources, **given)
     return [(one.kind, one.message) for one in told]
 
 
@@ -131,8 +131,8 @@ def test_two_resources_of_one_slice() -> None:
 
 
 def test_only_what_two_looks_agree_on_counts() -> None:
-    accounts = {"s1": Account("small", SliceState.READY, HERE)}
-    rest: dict[str, Any] = {"starting": (), "unlisted": (), "places": {}, "workflows": accounts}
+    claims = {"s1": Claim("small", SliceState.READY, HERE)}
+    rest: dict[str, Any] = {"starting": (), "unlisted": (), "places": {}, "workflows": claims}
     first = differences((piece(state=SliceState.BOOTING),), resources=[resource()], **rest)
     second = differences((piece(state=SliceState.INITIALIZING),), resources=[resource()], **rest)
     assert settled(first, second) == ()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from activities.accounts import running_slices
+from activities.books import running_slices
 from activities.providers.port import resource_name
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
-from activities.accounts import running_slices
+from activities.books import running_slices
 from penstock.contract import names
 from penstock.model.slices import Slice, SliceState
 from tests.cli.running import Commands

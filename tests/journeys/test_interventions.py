@@ -4,7 +4,7 @@ import asyncio
 
 from temporalio.client import WorkflowExecutionStatus
 
-from activities.accounts import running_slices
+from activities.books import running_slices
 from penstock.contract.names import slice_workflow_id
 from tests.journeys.facts import Accounts, agreed_by_command, ended, quiet
 from tests.service.ledgers import made, name_of, reset, run_of, settled, state_of

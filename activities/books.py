@@ -24,31 +24,31 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Accounts(NamedTuple):
+class Books(NamedTuple):
     """The autoscaler's state, None if none runs, and the running slice workflows' groups by slice id."""
 
     state: AutoscalerState | None
     running: dict[str, str]
 
 
-class Books:
-    """Accounts of clusters, read again once they are too old: inventories of many locations share one reading."""
+class Readings:
+    """The books of clusters, read again once they are too old: inventories of many locations share one reading."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._read: dict[str, tuple[float, Accounts]] = {}
+        self._read: dict[str, tuple[float, Books]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def of(self, cluster: str, *, oldest_seconds: float) -> Accounts:
+    async def of(self, cluster: str, *, oldest_seconds: float) -> Books:
         """What is known of a cluster, read at most so long ago."""
         async with self._locks.setdefault(cluster, asyncio.Lock()):
-            read, accounts = self._read.get(cluster, (0.0, Accounts(None, {})))
+            read, books = self._read.get(cluster, (0.0, Books(None, {})))
             if cluster in self._read and time.monotonic() - read <= oldest_seconds:
-                return accounts
+                return books
             began = time.monotonic()
-            accounts = Accounts(await state_of(self._client, cluster), await running_slices(self._client, cluster))
-            self._read[cluster] = (began, accounts)
-            return accounts
+            books = Books(await state_of(self._client, cluster), await running_slices(self._client, cluster))
+            self._read[cluster] = (began, books)
+            return books
 
 
 async def status_of(client: Client, workflow_id: str) -> WorkflowExecutionStatus | None:
