@@ -137,7 +137,7 @@ class _Books:
         if config is None or group is None:
             return
         if report.state is SliceState.READY and (before is None or before.state in IN_FLIGHT):
-            self._blocks = after_ready(self._blocks, group)
+            self._blocks = after_ready(self._blocks, group, ordered_at=report.ordered_at)
         elif report.state in ENDED:
             self._blocks = after_deletion(self._blocks, group, failure=report.failure)
         if report.failure is None or before is None or before.state is SliceState.DELETING:

@@ -53,9 +53,14 @@ def after_failure(
     return _with(kept, _block(failure, key, failures, at=at, backoff=backoff))
 
 
-def after_ready(blocks: Sequence[Block], group: ScaleGroup) -> tuple[Block, ...]:
-    """A slice of the group came: stockouts are over. Slices that die young are not."""
-    return tuple(b for b in blocks if not (b.scope == "group" and b.subject == group.name and b.kind in _NEVER_CAME))
+def after_ready(blocks: Sequence[Block], group: ScaleGroup, *, ordered_at: datetime) -> tuple[Block, ...]:
+    """A slice came that was ordered since: the stockout is over. One ordered before it says nothing about it."""
+
+    def is_over(block: Block) -> bool:
+        own = block.scope == "group" and block.subject == group.name
+        return own and block.kind in _NEVER_CAME and block.at < ordered_at
+
+    return tuple(block for block in blocks if not is_over(block))
 
 
 def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failure | None = None) -> tuple[Block, ...]:

@@ -65,9 +65,11 @@ def test_slices_ordered_together_that_fail_together_count_as_one_failure() -> No
     assert health(state, "g", NOW).until == later(MINUTE)
 
 
-def test_a_slice_that_comes_ends_the_stockout() -> None:
-    state = failed(ordered(cluster(), "a", "b"), "a", FailureKind.STOCKOUT)
-    assert blocked(told(state, report("b", SliceState.READY, 3))) == set()
+def test_a_slice_that_was_ordered_since_and_comes_ends_the_stockout() -> None:
+    state = failed(ordered(cluster(), "a", "b", "c"), "a", FailureKind.STOCKOUT)
+    assert blocked(told(state, report("b", SliceState.READY, 3))) == {"g"}, "it was ordered before the cloud ran dry"
+    since = report("c", SliceState.READY, 3).model_copy(update={"ordered_at": later(1)})
+    assert blocked(told(state, since)) == set()
 
 
 def test_after_a_quiet_hour_the_count_begins_anew() -> None:
