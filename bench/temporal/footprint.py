@@ -11,12 +11,13 @@ from penstock.model.value import Value
 from workflows.policies import WATCH_ROUND
 
 _HOUR_SECONDS = 3600.0
-_EVENTS_OF_A_ROUND = 6
-"""A workflow task and an activity, three events each."""
 
 
 class FootprintResult(Value):
-    """Events and bytes. `rested_seconds` is how long nothing was asked of the cluster of the latency measurement."""
+    """Events and bytes. `rested_seconds` is how long nothing was asked of the cluster of the latency measurement.
+
+    The inventory's events an hour are those of one round of its watch, counted, times the rounds an hour has.
+    """
 
     evaluations: int
     events_per_evaluation: float
@@ -28,7 +29,12 @@ class FootprintResult(Value):
     autoscaler_at_rest: int
     slices_at_rest: int
     inventory_at_rest: int
-    inventory_per_hour: float
+    inventory_per_round: int
+
+    @property
+    def inventory_per_hour(self) -> float:
+        """Events an hour of one location."""
+        return self.inventory_per_round * _HOUR_SECONDS / WATCH_ROUND.total_seconds()
 
 
 async def measure_footprint(scene: Scene, *, rest_seconds: float) -> FootprintResult:
@@ -58,8 +64,24 @@ async def measure_footprint(scene: Scene, *, rest_seconds: float) -> FootprintRe
         slices_at_rest=after[0] - before[0],
         autoscaler_at_rest=after[1] - before[1],
         inventory_at_rest=after[2] - before[2],
-        inventory_per_hour=_EVENTS_OF_A_ROUND * _HOUR_SECONDS / WATCH_ROUND.total_seconds(),
+        inventory_per_round=await _one_round(scene, autoscaler),
     )
+
+
+async def _one_round(scene: Scene, autoscaler: AutoscalerClient) -> int:
+    """Events of the inventory from one round of its watch to the next: a changed configuration ends a round."""
+    state = await autoscaler.dump()
+    assert state.config is not None
+    before = (await scene.inventory_history(CLUSTER, ZONE))[0]
+    rules = state.config.inventory.model_copy(update={"audit_seconds": 600.0})
+    await autoscaler.apply_config(state.config.model_copy(update={"inventory": rules}))
+
+    async def begun() -> bool:
+        return (await scene.inventory_history(CLUSTER, ZONE))[0] > before
+
+    await until(begun)
+    await asyncio.sleep(1)  # The round that ended and the one that begins are recorded together, a few tasks at most.
+    return (await scene.inventory_history(CLUSTER, ZONE))[0] - before
 
 
 async def _events(scene: Scene, workflow_ids: list[str]) -> int:

@@ -47,6 +47,7 @@ async def measure_latency(scene: Scene, *, samples: int) -> LatencyResult:
             "cluster": CLUSTER,
             "ready_grace": "1d",
             "evaluation": {"interval": "20ms"},
+            "inventory": {"audit": "2s"},
             "groups": [{"name": "g", "host": {"cpu": 4}, "max_slices": 1000, "zone": ZONE}],
         }
     )
