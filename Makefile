@@ -36,7 +36,7 @@ types: $(INSTALLED) ## Check types
 contracts: $(INSTALLED) ## Check that imports point one way
 	PYTHONPATH=. $(BIN)/lint-imports
 
-bench: $(INSTALLED) ## Measure, beside Ray and beside bare Temporal and beside bare Temporal
+bench: $(INSTALLED) ## Measure, beside Ray and beside bare Temporal
 	$(BIN)/python -m bench
 
 lock: ## Resolve the dependencies anew
