@@ -158,7 +158,8 @@ def test_a_worker_killed_between_create_and_record_leaves_one_resource_that_is_a
         await stage.cloud.behave("west-a")
         await machine.revive_worker()
         adopted = await stage.quiet(tpu=1, vm=1)
-        assert [await attempts(stage, piece, names.CREATE) for piece in adopted] == [[2], [2]]
+        tries = [await attempts(stage, piece, names.CREATE) for piece in adopted]
+        assert all(len(calls) == 1 and calls[0] > 1 for calls in tries), tries
         assert len(await stage.cloud.ever_made()) == 2
 
     played(machine, story, tpu("tpu", "west-a"), vm("vm", "west-a"), start=False)

@@ -22,7 +22,8 @@ def test_a_worker_killed_while_slices_are_created_boot_and_are_deleted(hurt: Mac
             await hurt.revive_worker()
 
             adopted, booted, _ = await asyncio.gather(quiet(creating, small=2), quiet(booting, small=2), quiet(deleting))
-            assert [await attempts(creating, piece, names.CREATE) for piece in adopted.ledger] == [[2], [2]]
+            tries = [await attempts(creating, piece, names.CREATE) for piece in adopted.ledger]
+            assert all(len(calls) == 1 and calls[0] > 1 for calls in tries), tries
             assert len(await creating.cloud.ever_made()) == len(adopted.ledger)
             assert len(await booting.cloud.ever_made()) == len(booted.ledger)
             assert len(await deleting.cloud.ever_made()) == 1
@@ -74,8 +75,9 @@ async def _delete_slowly(stage: Stage) -> None:
     await stage.autoscaler.submit_demand(tasks(1))
     (piece,) = await settled(stage, 1)
     await stage.cloud.behave(delete_latency="3s")
-    await stage.autoscaler.report([], usage={piece.id: "idle"})
+    await stage.autoscaler.submit_demand([])
     await stage.autoscaler.drain(piece.id)
+    await stage.autoscaler.confirm_drain(piece.id)
     name = name_of(stage, piece)
     await stage.eventually(
         stage.cloud.ever_made, lambda items: {i["name"]: i["phase"] for i in items}[name] in ("deleting", "gone")
