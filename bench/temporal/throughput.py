@@ -53,7 +53,13 @@ async def _our_round(scene: Scene, slices: int, i: int) -> float:
     """Slices that the cloud takes its time for: started is what counts here."""
     zone, cluster = f"throughput-{i}", f"throughput{i}"
     scene.behave(zone, create_latency="1h")
-    await scene.cluster({"cluster": cluster, "groups": [{"name": "g", "host": {"cpu": 4}, "max_slices": slices, "zone": zone}]})
+    await scene.cluster(
+        {
+            "cluster": cluster,
+            "evaluation": {"interval": "20ms"},  # Or the demand would wait until the first evaluation is long enough ago.
+            "groups": [{"name": "g", "host": {"cpu": 4}, "max_slices": slices, "zone": zone}],
+        }
+    )
     sent = now()
     handle = scene.client.get_workflow_handle(autoscaler_id(cluster))
     await handle.signal("demand", {"tasks": [{"id": "t", "count": slices, "resources": {"cpu": 4}}]})
