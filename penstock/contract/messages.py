@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from penstock.model.demand import Demand, TaskId
-from penstock.model.slices import SliceUsage, StandingItem
+from penstock.model.slices import StandingItem
 from penstock.model.units import Count, Moment, Positive
 from penstock.model.value import Value
 
@@ -139,6 +139,3 @@ class SlicesRequest(Value):
     state: str | None = None
     page: Positive = 1
     page_size: Annotated[int, Field(ge=1, le=1000)] = 200
-
-
-SliceUsageTable = dict[str, SliceUsage]

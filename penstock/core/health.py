@@ -1,6 +1,6 @@
 """What failures do to the groups they concern: who is blocked, for how long, and what ends it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from penstock.core.state import AutoscalerState, Block, Reach
@@ -120,11 +120,6 @@ def health_of(state: AutoscalerState, config: ClusterConfig, now: datetime) -> d
         if own:
             found[group.name] = max([*own, found.get(group.name, own[0])], key=_end)
     return found
-
-
-def blocked_names(health: Mapping[str, Health]) -> tuple[str, ...]:
-    """Groups that cannot be asked."""
-    return tuple(sorted(name for name, one in health.items() if one.availability is not Availability.AVAILABLE))
 
 
 def _covers(failure: Failure, group: ScaleGroup) -> tuple[Reach, str]:

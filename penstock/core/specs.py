@@ -4,8 +4,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from penstock.contract.lives import DrainLetter, SliceLife, SliceSpec, Unowned
-from penstock.contract.lives import Place as Place
+from penstock.contract.lives import DrainLetter, Place, SliceLife, SliceSpec, Unowned
 from penstock.core.lifecycle import Told, advance
 from penstock.core.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, Provider
