@@ -123,7 +123,10 @@ class Host(Value):
 
 
 class Observation(Value):
-    """One look at a resource. What is gone has neither hosts nor `created_at`; what failed says how, if the cloud did."""
+    """One look at a resource. What is gone has neither hosts nor `created_at`.
+
+    `failure` is why it failed, or why the hosts of one that runs are silent, if the cloud says so.
+    """
 
     ref: Ref
     phase: Phase

@@ -14,11 +14,10 @@ from activities.providers.gcp import opening as gcp
 from activities.providers.port import Invalid, Provider
 from activities.providers.sim import SimProvider
 from activities.secrets import UnresolvedSecret, resolve
+from penstock.contract.addresses import DEFAULT_SIM_URL
 
 SIM_URL = "PENSTOCK_SIM_URL"
 """Where the simulated cloud is, for groups that do not say."""
-DEFAULT_SIM_URL = "http://127.0.0.1:7234"
-"""Where it is when nobody says."""
 LOCAL_URL = "PENSTOCK_LOCAL_URL"
 """Where the daemon of local hosts is, for groups that do not say."""
 LOCAL_TOKEN_FILE = "PENSTOCK_LOCAL_TOKEN_FILE"  # noqa: S105 - where it is, not what it is

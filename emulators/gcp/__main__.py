@@ -21,20 +21,20 @@ from emulators.gcp.queueing import Queueing
 from emulators.gcp.store import Store
 from emulators.gcp.tpu import TpuCalls
 from emulators.gcp.tpu_server import TpuServer
+from penstock.contract.addresses import GOOGLE_PORTS
 
 HOST = "127.0.0.1"
 """Nobody but this machine: the cloud has no passwords."""
-DEFAULT_PORT, DEFAULT_GRPC_PORT, DEFAULT_HEALTH_PORT = 7235, 7236, 7237
-"""Behind the simulated cloud's."""
 _GRACE_SECONDS = 1.0
 """For calls under way when the cloud is stopped: all but those held back on purpose end within it."""
 _PORT = click.IntRange(0, 65535)
+_COMPUTE_PORT, _TPU_PORT, _HOSTS_PORT = GOOGLE_PORTS
 
 
 @click.command()
-@click.option("--port", default=DEFAULT_PORT, show_default=True, type=_PORT, help="Compute and /emulator; 0 takes a free one.")
-@click.option("--grpc-port", default=DEFAULT_GRPC_PORT, show_default=True, type=_PORT, help="TPU; 0 takes a free one.")
-@click.option("--health-port", default=DEFAULT_HEALTH_PORT, show_default=True, type=_PORT, help="Hosts; 0 takes a free one.")
+@click.option("--port", default=_COMPUTE_PORT, show_default=True, type=_PORT, help="Compute and /emulator; 0 takes a free one.")
+@click.option("--grpc-port", default=_TPU_PORT, show_default=True, type=_PORT, help="TPU; 0 takes a free one.")
+@click.option("--health-port", default=_HOSTS_PORT, show_default=True, type=_PORT, help="Hosts; 0 takes a free one.")
 @click.option("--database", required=True, type=click.Path(path_type=Path), help="SQLite file; made if missing.")
 def main(port: int, grpc_port: int, health_port: int, database: Path) -> None:
     """Run Google's TPU and Compute APIs on this machine; what they hold is in the database and survives a crash."""

@@ -50,8 +50,12 @@ class Queueing:
         )
         if over is not None:
             raise wording.quota_refusal(Api.TPU, over, project=key.project, zone=key.zone)
-        operation = self._operation(queued, call, now).model_copy(update={"queued": queued.number, "done_at": queued.waiting_at})
-        self._cloud.keep(*([] if call.failures else [queued]), operation)
+        operation = self._operation(queued, call, now).model_copy(update={"done_at": queued.waiting_at})
+        if call.failures:
+            self._cloud.keep(operation)
+            return operation
+        operation = operation.model_copy(update={"queued": queued.number})
+        self._cloud.keep(queued, operation)
         self.settle()
         return operation
 

@@ -15,9 +15,8 @@ from emulators.local.health import HOST
 from emulators.local.keeper import Keeper
 from emulators.local.server import application
 from emulators.local.store import Store
+from penstock.contract.addresses import LOCAL_PORT
 
-DEFAULT_PORT = 7238
-"""Beside Temporal and the simulated cloud."""
 DEFAULT_GRACE_SECONDS = 10.0
 """As long as container runtimes give what they stop."""
 TOKEN_FILE = "token"  # noqa: S105 - where it is, not what it is
@@ -27,7 +26,7 @@ _OWNER_ONLY = 0o700
 
 
 @click.command()
-@click.option("--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--port", default=LOCAL_PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--state", required=True, type=click.Path(path_type=Path, file_okay=False), help="Directory; made if missing.")
 @click.option("--stop-hosts", is_flag=True, help="When stopped, end every host first.")
 @click.option(

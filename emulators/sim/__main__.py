@@ -13,17 +13,16 @@ from emulators.sim.behaviour import Scenario, load_scenario
 from emulators.sim.server import application
 from emulators.sim.store import Store
 from penstock.config.problems import BadInput
+from penstock.contract.addresses import SIM_PORT
 
 HOST = "127.0.0.1"
 """Nobody but this machine: the cloud has no passwords."""
-DEFAULT_PORT = 7234
-"""One above Temporal's, which it stands beside."""
 _GRACE_SECONDS = 1.0
 """For calls under way when the cloud is stopped: all but those held back on purpose end within it."""
 
 
 @click.command()
-@click.option("--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--port", default=SIM_PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--database", required=True, type=click.Path(path_type=Path), help="SQLite file; made if missing.")
 @click.option("--scenario", type=click.Path(path_type=Path), help="YAML file: how each zone behaves.")
 def main(port: int, database: Path, scenario: Path | None) -> None:

@@ -6,7 +6,10 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from worker import tether
 
@@ -32,6 +35,10 @@ class Running:
         assert ready is not None, f"not ready: {line!r}, exit code {self._process.poll()}"
         return [int(port) for port in ready.groups()]
 
+    def start(self) -> None:
+        """Start it; returns when it takes calls."""
+        raise NotImplementedError
+
     def kill(self) -> None:
         """SIGKILL: no goodbye."""
         self.end(signal.SIGKILL)
@@ -51,6 +58,19 @@ class Running:
         if process.stdout is not None:
             process.stdout.close()
         return code
+
+
+R = TypeVar("R", bound=Running)
+
+
+@contextmanager
+def kept_running(emulator: R) -> Iterator[R]:
+    """The emulator for as long as it is needed."""
+    try:
+        emulator.start()
+        yield emulator
+    finally:
+        emulator.kill()
 
 
 class RunningSim(Running):

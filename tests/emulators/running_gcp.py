@@ -97,6 +97,12 @@ class GcpAdmin:
     async def maintain(self, name: str, lasts: str | float | None = None, *, zone: str) -> None:
         await self.call("POST", f"/resources/{name}/maintenance?zone={zone}", {"lasts": lasts})
 
+    async def delete_machine(self, name: str, *, project: str, zone: str) -> None:
+        """Somebody else deletes an instance, through the API that everybody uses."""
+        url = f"{self._url}/compute/v1/projects/{project}/zones/{zone}/instances/{name}"
+        async with self._session.delete(url) as response:
+            assert response.ok, await response.text()
+
     async def add_stranger(self, name: str, *, kind: str, project: str, zone: str, **more: Any) -> None:
         await self.call("POST", "/strangers", {"kind": kind, "project": project, "zone": zone, "name": name, **more})
 

@@ -1,31 +1,14 @@
 """What goes wrong on request: every kind of error that Google's clients meet, as they meet it."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import requests
 from google.api_core import exceptions
-from google.cloud import compute_v1
 
 from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
 from tests.emulators.running_gcp import RunningGcp
-
-
-@pytest.fixture(scope="module")
-def gcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGcp]:
-    running = RunningGcp(tmp_path_factory.mktemp("gcp") / "gcp.db")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.kill()
-
-
-@pytest.fixture(scope="module")
-def clients(gcp: RunningGcp) -> Clients:
-    return gcp.compute(compute_v1.InstancesClient), gcp.compute(compute_v1.ZoneOperationsClient)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,21 +11,6 @@ from google.cloud import compute_v1
 from tests.activities.waiting import until
 from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, play_compute
 from tests.emulators.running_gcp import RunningGcp
-
-
-@pytest.fixture(scope="module")
-def gcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGcp]:
-    running = RunningGcp(tmp_path_factory.mktemp("gcp") / "gcp.db")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.kill()
-
-
-@pytest.fixture(scope="module")
-def clients(gcp: RunningGcp) -> Clients:
-    return gcp.compute(compute_v1.InstancesClient), gcp.compute(compute_v1.ZoneOperationsClient)
 
 
 def test_an_instance_comes_to_run_and_answers_with_its_slice(gcp: RunningGcp, clients: Clients) -> None:

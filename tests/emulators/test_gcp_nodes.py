@@ -1,7 +1,5 @@
 """The TPU API on nodes, through Google's own client."""
 
-from collections.abc import Iterator
-
 import pytest
 from google.api_core import exceptions
 from google.cloud import tpu_v2
@@ -12,16 +10,6 @@ from tests.emulators.gcp_zones import SECONDS, TpuZone, play_tpu
 from tests.emulators.running_gcp import RunningGcp
 
 State = tpu_v2.Node.State
-
-
-@pytest.fixture(scope="module")
-def gcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGcp]:
-    running = RunningGcp(tmp_path_factory.mktemp("gcp") / "gcp.db")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.kill()
 
 
 def test_a_node_comes_to_be_ready_and_every_host_answers_with_its_slice(gcp: RunningGcp) -> None:

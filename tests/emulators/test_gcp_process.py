@@ -12,17 +12,14 @@ from google.cloud import compute_v1, tpu_v2
 
 from tests.activities.waiting import until
 from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
+from tests.emulators.running import kept_running
 from tests.emulators.running_gcp import RunningGcp
 
 
 @pytest.fixture
 def gcp(tmp_path: Path) -> Iterator[RunningGcp]:
-    running = RunningGcp(tmp_path / "gcp.db")
-    try:
-        running.start()
+    with kept_running(RunningGcp(tmp_path / "gcp.db")) as running:
         yield running
-    finally:
-        running.kill()
 
 
 def test_killed_and_started_again_it_goes_on(gcp: RunningGcp) -> None:

@@ -1,7 +1,6 @@
 """The TPU API on queued resources, through Google's own client."""
 
 import uuid
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -14,16 +13,6 @@ from tests.emulators.running_gcp import RunningGcp
 
 State = tpu_v2.QueuedResourceState.State
 Initiator = tpu_v2.QueuedResourceState.StateInitiator
-
-
-@pytest.fixture(scope="module")
-def gcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGcp]:
-    running = RunningGcp(tmp_path_factory.mktemp("gcp") / "gcp.db")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.kill()
 
 
 def test_a_queued_resource_becomes_active_with_a_node_whose_hosts_answer(gcp: RunningGcp) -> None:

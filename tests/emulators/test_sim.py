@@ -13,28 +13,20 @@ from activities.providers.port import Adopted, Created, Phase, Queued, Stockout,
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.sim_cloud import SimCloud, sim_cloud
 from tests.activities.waiting import until
-from tests.emulators.running import RunningSim
+from tests.emulators.running import RunningSim, kept_running
 
 
 @pytest.fixture
 def sim(tmp_path: Path) -> Iterator[RunningSim]:
-    running = RunningSim(tmp_path / "sim.db")
-    try:
-        running.start()
+    with kept_running(RunningSim(tmp_path / "sim.db")) as running:
         yield running
-    finally:
-        running.kill()
 
 
 @pytest.fixture(scope="module")
 def lasting_sim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSim]:
     """For tests that leave it running."""
-    running = RunningSim(tmp_path_factory.mktemp("sim") / "sim.db")
-    try:
-        running.start()
+    with kept_running(RunningSim(tmp_path_factory.mktemp("sim") / "sim.db")) as running:
         yield running
-    finally:
-        running.kill()
 
 
 def play(sim: RunningSim, story: Callable[[SimCloud], Awaitable[None]]) -> None:

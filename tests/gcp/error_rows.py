@@ -18,6 +18,7 @@ api: Any = api_exceptions
 auth: Any = auth_exceptions
 IN_ZONE = 'There is no more capacity in the zone "us-central2-b"; you can try in another zone where Cloud TPU Nodes are offered'
 NO_ROOM = "The zone 'projects/p/zones/us-central1-a' does not have enough resources available to fulfill the request."
+PLUGIN = "Getting metadata from plugin failed with error: "
 PER_MINUTE = (
     "Quota exceeded for quota metric 'Write requests' and limit 'Write requests per minute' of service 'tpu.googleapis.com'"
 )
@@ -51,6 +52,14 @@ def from_compute(status: int, reason: str | None = None, message: str = "told", 
 def in_compute_operation(*entries: tuple[str, str], http: int = 400) -> Fault:
     """As an operation of the Compute API has it."""
     fault = fault_of_errors([compute_v1.Errors(code=code, message=message) for code, message in entries], http=http)
+    assert fault is not None
+    return fault
+
+
+def limited_by(limit_name: str) -> Fault:
+    """As an operation of the Compute API has a quota whose reach stands in the limit's name alone."""
+    detail = compute_v1.ErrorDetails(quota_info=compute_v1.QuotaExceededInfo(limit_name=limit_name, limit=1.0))
+    fault = fault_of_errors([compute_v1.Errors(code="QUOTA_EXCEEDED", message="told", error_details=[detail])], http=403)
     assert fault is not None
     return fault
 
@@ -103,6 +112,7 @@ ROWS: dict[str, list[Row]] = {
     "tpu-rate": [
         (lambda: replied(api.ResourceExhausted, PER_MINUTE), M.RATE, ZONE),
         (lambda: replied(api.ResourceExhausted, "told", reason("RATE_LIMIT_EXCEEDED")), M.RATE, ZONE),
+        (lambda: in_operation(8, "RATE_LIMIT_EXCEEDED"), M.RATE, ZONE),
     ],
     "tpu-transient": [
         (lambda: replied(api.ServiceUnavailable), M.TRANSIENT, ZONE),
@@ -143,6 +153,12 @@ ROWS: dict[str, list[Row]] = {
     "gce-stockout-as-503": [
         (lambda: from_compute_future(503, ("ZONE_RESOURCE_POOL_EXHAUSTED", NO_ROOM)), M.STOCKOUT, ZONE),
         (lambda: fault_of(api.ServiceUnavailable(NO_ROOM)), M.STOCKOUT, ZONE),
+        (lambda: from_compute(503, "backendError", NO_ROOM), M.STOCKOUT, ZONE),
+        (lambda: in_compute_operation(("INTERNAL_ERROR", NO_ROOM), http=503), M.STOCKOUT, ZONE),
+    ],
+    "gce-stockout-unknown": [
+        (lambda: from_compute(503, "somethingNew", NO_ROOM), M.STOCKOUT, ZONE),
+        (lambda: in_compute_operation(("SOMETHING_NEW", NO_ROOM), http=400), M.STOCKOUT, ZONE),
     ],
     "gce-quota": [
         (
@@ -164,6 +180,10 @@ ROWS: dict[str, list[Row]] = {
             M.QUOTA,
             ZONE,
         ),
+        (lambda: limited_by("NVIDIA-L4-GPUS-per-project-region"), M.QUOTA, REGION),
+        (lambda: limited_by("LOCAL-SSD-per-project-zone"), M.QUOTA, ZONE),
+        (lambda: limited_by("CPUS-ALL-REGIONS-per-project"), M.QUOTA, PROJECT),
+        (lambda: limited_by("NETWORKS-per-project"), M.QUOTA, PROJECT),
     ],
     "gce-quota-as-403": [
         (
@@ -173,6 +193,8 @@ ROWS: dict[str, list[Row]] = {
         ),
         (lambda: from_compute_future(403, ("QUOTA_EXCEEDED", "Quota 'CPUS' exceeded. Limit: 1.0 in region r.")), M.QUOTA, REGION),
         (lambda: fault_of(api.Forbidden("Quota 'CPUS' exceeded. Limit: 1.0 in region r.")), M.QUOTA, REGION),
+        (lambda: from_compute(403, "somethingNew", "Quota 'CPUS' exceeded. Limit: 1.0 in region r."), M.QUOTA, REGION),
+        (lambda: in_compute_operation(("SOMETHING_NEW", "Quota exceeded in zone z"), http=403), M.QUOTA, ZONE),
     ],
     "gce-rate": [
         (lambda: from_compute(429), M.RATE, ZONE),
@@ -191,6 +213,7 @@ ROWS: dict[str, list[Row]] = {
         (lambda: fault_of(requests.ConnectionError("refused")), M.TRANSIENT, ZONE),
         (lambda: fault_of(auth.TransportError("no route")), M.TRANSIENT, ZONE),
         (lambda: fault_of(ConnectionResetError("reset")), M.TRANSIENT, ZONE),
+        (lambda: replied(api.ServiceUnavailable, f"{PLUGIN}HTTPSConnectionPool: Max retries exceeded"), M.TRANSIENT, ZONE),
     ],
     "gce-exists": [
         (lambda: from_compute(409, "alreadyExists"), M.EXISTS, ZONE),
@@ -210,6 +233,12 @@ ROWS: dict[str, list[Row]] = {
         (lambda: from_compute(400), M.INVALID, ZONE),
         (lambda: in_compute_operation(("INVALID_FIELD_VALUE", "told")), M.INVALID, ZONE),
         (lambda: in_compute_operation(("SOMETHING_NEW", "told"), http=400), M.INVALID, ZONE),
+        (
+            lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "[g2-standard-4, pd-standard] features are not compatible.")),
+            M.INVALID,
+            ZONE,
+        ),
+        (lambda: from_compute(400, "UNSUPPORTED_OPERATION", "Flex-start is not supported in this zone."), M.INVALID, ZONE),
     ],
     "gce-permission": [
         (
@@ -219,6 +248,8 @@ ROWS: dict[str, list[Row]] = {
         ),
         (lambda: from_compute(401, "authError"), M.PERMISSION, PROJECT),
         (lambda: from_compute(403, "accessNotConfigured"), M.PERMISSION, PROJECT),
+        (lambda: from_compute(403, "forbidden", "The API requires a quota project, which is not set."), M.PERMISSION, PROJECT),
+        (lambda: from_compute(403, "somethingNew"), M.PERMISSION, PROJECT),
     ],
     "gce-too-few": [
         (
@@ -236,5 +267,6 @@ ROWS: dict[str, list[Row]] = {
     "no-credentials": [
         (lambda: fault_of(auth.DefaultCredentialsError("none found")), M.PERMISSION, PROJECT),
         (lambda: fault_of(auth.RefreshError("invalid_grant")), M.PERMISSION, PROJECT),
+        (lambda: replied(api.ServiceUnavailable, f"{PLUGIN}('invalid_grant: Bad Request',)"), M.PERMISSION, PROJECT),
     ],
 }

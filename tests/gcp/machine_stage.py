@@ -69,6 +69,10 @@ class GcpStagedCloud(StagedCloud):
     async def preempt(self, name: str) -> None:
         await self.admin.call("POST", f"/resources/{name}/preempt?project={self.project}")
 
+    async def delete_machine(self, letter: str, name: str) -> None:
+        """Somebody deletes a machine by hand."""
+        await self.admin.delete_machine(name, project=self.project, zone=self.zone(letter))
+
 
 class GcpStage(Stage):
     """A cluster on Google's clouds."""
@@ -131,7 +135,7 @@ async def staged(
     name = uuid.uuid4().hex[:8]
     prefix, project = f"r{name}", project or f"project-{name}"
     placed = [
-        each | {"zone": f"{prefix}-{each['zone']}", "provider": each["provider"] | {"project": project, "create_wait": "5s"}}
+        each | {"zone": f"{prefix}-{each['zone']}", "provider": {"create_wait": "5s"} | each["provider"] | {"project": project}}
         for each in groups
     ]
     wanted = ClusterConfig.model_validate(QUICK | config | {"cluster": f"c{name}", "groups": placed})

@@ -5,17 +5,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from google.cloud import compute_v1
 
-from activities.providers.gcp.compute_wire import Machine, bulk_of, instance_of
-from activities.providers.gcp.settings import ComputeSettings, Reach, read
 from activities.providers.port import (
     Conflict,
     Created,
     Deleting,
     FailureKind,
     Gone,
-    Invalid,
     Order,
     Phase,
     Queued,
@@ -123,6 +119,20 @@ def test_a_machine_that_somebody_deleted_is_a_silent_host(endpoints: Endpoints) 
     on_a_cloud(endpoints, story)
 
 
+def test_a_machine_that_is_being_deleted_alone_is_a_silent_host_already(endpoints: Endpoints) -> None:
+    async def story(cloud: ComputeCloud) -> None:
+        order = order_of(cloud)
+        await running(cloud, order)
+        await cloud.behave(delete_latency="1h")
+        await cloud.delete_machine(f"{order.name}-1")
+        seen = await observed(cloud, order.ref, lambda seen: not seen.healthy)
+        assert (seen.phase, [host.answered for host in seen.hosts]) == (Phase.RUNNING, [order.slice, None])
+        await cloud.delete_machine(order.name)
+        assert (await cloud.provider.observe(order.ref)).phase is Phase.DELETING
+
+    on_a_cloud(endpoints, story)
+
+
 def test_a_spot_machine_that_stops_is_preempted_and_one_being_deleted_is_not(endpoints: Endpoints) -> None:
     async def story(cloud: ComputeCloud) -> None:
         taken, dismissed = order_of(cloud, "taken"), order_of(cloud, "dismissed")
@@ -160,6 +170,21 @@ def test_a_machine_on_demand_that_was_stopped_has_failed(endpoints: Endpoints) -
         assert seen.failure is not None
         assert seen.failure.kind is FailureKind.HOST_LOST
         assert order.name in seen.failure.message
+
+    on_a_cloud(endpoints, story)
+
+
+def test_a_machine_under_maintenance_runs_and_says_why_it_is_silent(endpoints: Endpoints) -> None:
+    async def story(cloud: ComputeCloud) -> None:
+        order = order_with(cloud)
+        await running(cloud, order)
+        await cloud.call("POST", cloud.resource(f"{order.name}-1").format("maintenance"), {"lasts": None})
+        seen = await observed(cloud, order.ref, lambda seen: not seen.healthy)
+        assert (seen.phase, [host.answered for host in seen.hosts]) == (Phase.RUNNING, [order.slice, None])
+        assert seen.failure is not None
+        assert (seen.failure.kind, f"{order.name}-1" in seen.failure.message) == (FailureKind.PREEMPTED, True)
+        (item,) = (await cloud.provider.list(order.location, cluster=order.cluster)).items
+        assert item.failure == seen.failure
 
     on_a_cloud(endpoints, story)
 
@@ -261,88 +286,3 @@ def test_a_queued_machine_is_listed_and_observed_while_it_waits(endpoints: Endpo
         await observed(cloud, order.ref, lambda seen: seen.phase is Phase.PREEMPTED)
 
     on_a_cloud(endpoints, story)
-
-
-def compute_order(**fields: Any) -> Order:
-    return Order(**{"cluster": "c", "group": "g", "slice": "s", "location": "z", **fields})
-
-
-def settings_of(**more: Any) -> ComputeSettings:
-    return read(ComputeSettings, {"project": "p", "image": "i", "machine_type": "n2-standard-8", **more})
-
-
-def test_a_machine_is_ordered_as_the_settings_say() -> None:
-    settings = settings_of(
-        network="global/networks/n",
-        subnetwork="regions/r/subnetworks/s",
-        external_ips=True,
-        service_account="worker@p.iam.gserviceaccount.com",
-        tags=["a"],
-        disk="250GiB",
-        disk_type="pd-ssd",
-        capacity="reserved",
-        reservation="mine",
-        max_run_duration="8h",
-        placement_policy="projects/p/regions/r/resourcePolicies/compact",
-    )
-    one = instance_of(compute_order(), settings, {"k": "v"})
-    several = bulk_of(compute_order(hosts=2), settings, {"k": "v"}).instance_properties
-    for machine in (one, several):
-        assert machine.disks[0].initialize_params.disk_size_gb == 250
-        assert machine.network_interfaces[0].subnetwork == "regions/r/subnetworks/s"
-        assert machine.network_interfaces[0].access_configs[0].type_ == "ONE_TO_ONE_NAT"
-        assert machine.service_accounts[0].email == "worker@p.iam.gserviceaccount.com"
-        assert machine.reservation_affinity.values == ["mine"]
-        assert machine.scheduling.max_run_duration.seconds == 8 * 3600
-        assert machine.resource_policies == ["projects/p/regions/r/resourcePolicies/compact"]
-    assert one.machine_type == "zones/z/machineTypes/n2-standard-8"
-    assert several.machine_type == "n2-standard-8"
-    assert one.disks[0].initialize_params.disk_type == "zones/z/diskTypes/pd-ssd"
-    assert several.disks[0].initialize_params.disk_type == "pd-ssd"
-
-
-def test_a_queued_machine_is_flex_start_and_several_cannot_be() -> None:
-    machine = instance_of(compute_order(queued=True), settings_of(valid_until="1h"), {})
-    assert machine.scheduling.provisioning_model == "FLEX_START"
-    assert machine.params.request_valid_for_duration.seconds == 3600
-    assert machine.scheduling.max_run_duration.seconds == 7 * 86400
-    with pytest.raises(Invalid, match="managed instance groups"):
-        bulk_of(compute_order(queued=True, hosts=2), settings_of(), {})
-
-
-def test_a_machine_is_reached_where_the_settings_say() -> None:
-    access = compute_v1.AccessConfig(nat_i_p="203.0.113.9")
-    interface = compute_v1.NetworkInterface(network_i_p="10.0.0.2", access_configs=[access])
-    machine = Machine(compute_v1.Instance(network_interfaces=[interface]))
-    assert machine.address(Reach.INTERNAL) == "10.0.0.2"
-    assert machine.address(Reach.EXTERNAL) == "203.0.113.9"
-    assert Machine(compute_v1.Instance()).address(Reach.INTERNAL) is None
-
-
-STATUSES = {
-    "PENDING": (Phase.QUEUED, Phase.QUEUED),
-    "PROVISIONING": (Phase.CREATING, Phase.CREATING),
-    "STAGING": (Phase.BOOTING, Phase.BOOTING),
-    "RUNNING": (Phase.RUNNING, Phase.RUNNING),
-    "REPAIRING": (Phase.RUNNING, Phase.RUNNING),
-    "STOPPING": (Phase.PREEMPTED, Phase.DELETING),
-    "PENDING_STOP": (Phase.PREEMPTED, Phase.DELETING),
-    "SUSPENDING": (Phase.PREEMPTED, Phase.DELETING),
-    "STOPPED": (Phase.PREEMPTED, Phase.FAILED),
-    "SUSPENDED": (Phase.PREEMPTED, Phase.FAILED),
-    "TERMINATED": (Phase.PREEMPTED, Phase.FAILED),
-    "DEPROVISIONING": (Phase.DELETING, Phase.DELETING),
-}
-
-
-@pytest.mark.parametrize("status", STATUSES)
-def test_every_status_of_a_machine_is_a_phase(status: str) -> None:
-    spot, standard = (
-        Machine(compute_v1.Instance(status=status, scheduling=compute_v1.Scheduling(provisioning_model=model)))
-        for model in ("SPOT", "STANDARD")
-    )
-    assert (spot.phase(frozenset()), standard.phase(frozenset())) == STATUSES[status]
-
-
-def test_no_status_is_left_out() -> None:
-    assert {"UNDEFINED_STATUS", *STATUSES} == set(compute_v1.Instance.Status.__members__)

@@ -11,7 +11,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from activities.providers.gcp import examination
 from activities.providers.gcp.credentials import check_credentials
+from activities.providers.gcp.settings import Connection
 from activities.providers.port import PermissionDenied, Scope
 from activities.providers.registry import Providers
 
@@ -87,6 +89,40 @@ def test_a_key_file_that_is_no_key_is_told(nobody: Path, monkeypatch: pytest.Mon
     one_sentence(check_credentials(), "No usable Google credentials", "key.json")
 
 
+UNREADABLE = ("[]", '"x"', "null", '{"type": "impersonated_service_account"}', '{"type": "authorized_user"}', "")
+
+
+def unreadable(folder: Path) -> list[Path]:
+    """Key files that nobody can use, one for each way in which Google's library stumbles over them."""
+    (folder / "directory").mkdir()
+    files = [folder / f"key-{number}.json" for number in range(len(UNREADABLE))]
+    for file, text in zip(files, UNREADABLE, strict=True):
+        file.write_text(text)
+    return [folder / "directory", *files]
+
+
+def test_a_key_file_that_cannot_be_read_is_named_and_denies_every_call(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in unreadable(nobody):
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+        one_sentence(check_credentials(), "No usable Google credentials", file.name)
+        for kind in ("gcp-tpu", "gce"):
+            assert file.name in asyncio.run(denied(kind))
+
+
+def test_a_file_of_gclouds_that_cannot_be_read_is_told(nobody: Path) -> None:
+    (nobody / "gcloud").mkdir()
+    (nobody / "gcloud" / "application_default_credentials.json").write_text("[]")
+    one_sentence(check_credentials(), "what gcloud wrote cannot be read as credentials")
+
+
+def test_the_doctor_tells_what_is_wrong_apart_from_what_to_do(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(nobody))
+    found = asyncio.run(examination.credentials("gce:my-project", Connection(project="my-project")))
+    assert not found.ok
+    assert found.message.endswith("IsADirectoryError: Is a directory")
+    assert found.fix.startswith("Run `gcloud auth application-default login`")
+
+
 def test_a_key_that_google_refuses_is_told(nobody: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(nobody / "key.json", f"{tokens}/unknown")))
     one_sentence(check_credentials(), "Google refuses the credentials of this worker", "invalid_grant")
@@ -104,15 +140,17 @@ def test_a_token_server_that_cannot_be_reached_is_no_fault_of_the_key(nobody: Pa
     assert "cannot be reached" in told
 
 
+async def denied(kind: str) -> str:
+    """What a call is denied with."""
+    providers = Providers()
+    provider = await providers.of(kind, {"project": "my-project"})
+    with pytest.raises(PermissionDenied) as raised:
+        await provider.list("us-central1-a", cluster="prod")
+    await providers.close()
+    assert (raised.value.scope, raised.value.subject) == (Scope.PROJECT, "my-project")
+    return str(raised.value)
+
+
 @pytest.mark.parametrize("kind", ["gcp-tpu", "gce"])
 def test_a_call_without_credentials_is_denied_with_what_to_do(nobody: Path, kind: str) -> None:
-    async def told() -> str:
-        providers = Providers()
-        provider = await providers.of(kind, {"project": "my-project"})
-        with pytest.raises(PermissionDenied) as raised:
-            await provider.list("us-central1-a", cluster="prod")
-        await providers.close()
-        assert (raised.value.scope, raised.value.subject) == (Scope.PROJECT, "my-project")
-        return str(raised.value)
-
-    assert "gcloud auth application-default login" in asyncio.run(told())
+    assert "gcloud auth application-default login" in asyncio.run(denied(kind))

@@ -1,11 +1,17 @@
 """`penstock doctor` on Google's clouds: what is well, what is not, and what to do about it."""
 
 import asyncio
-from collections.abc import Iterator
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from activities.examining import SET_CLOCK
 from penstock.contract.answers import Finding
 from penstock.model.cluster import ClusterConfig
 from tests.cli.running import Commands
@@ -87,6 +93,43 @@ def test_quotas_labels_and_orders_that_need_attention_are_told_with_what_to_do(m
             assert "PENSTOCK_TEST_NOT_SET" in found[f"{stage.cluster}: secret"].message
 
     asyncio.run(play())
+
+
+def test_a_clock_that_is_an_hour_off_is_told_with_what_to_do(machine: GcpMachine) -> None:
+    async def play() -> None:
+        async with cloud_of_an_hour_ago() as endpoint:
+            late = vm("vm", "west-a")
+            async with staged(machine, late | {"provider": late["provider"] | {"endpoint": endpoint}}) as stage:
+                found = await examined(stage)
+            clock = found[f"gce:{stage.cloud.project}: clock"]
+            assert (clock.ok, clock.fix) == (False, SET_CLOCK)
+            told = re.fullmatch(r"the worker's is (\d+) s ahead of it", clock.message)
+            assert told is not None, clock
+            assert 3600 <= int(told[1]) < 3700
+            assert found["Temporal's clock"].ok
+
+    asyncio.run(play())
+
+
+@asynccontextmanager
+async def cloud_of_an_hour_ago() -> AsyncIterator[str]:
+    """Where a cloud answers that does nothing but live in the past."""
+
+    async def answer(_: web.Request) -> web.Response:
+        then = datetime.now(UTC) - timedelta(hours=1)
+        return web.Response(status=503, headers={"Date": format_datetime(then, usegmt=True)})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
 
 
 def gpu(name: str, zone: str, *, machine_type: str) -> dict[str, Any]:

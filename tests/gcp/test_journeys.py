@@ -18,6 +18,8 @@ from tests.service.ledgers import troubles
 from tests.service.test_demand import tasks
 
 RESTARTS = 3
+PATIENCE = "10s"
+"""Longer than a busy machine takes to hear that an order was queued: one that is not known to be is then made once more."""
 FAILING_DELETES = 5
 PACED_PROJECT, CREATES_PER_SECOND = "paced", 1
 LEAST_SECONDS = 4.0
@@ -86,6 +88,24 @@ def test_a_stockout_moves_demand_to_the_next_zone_and_the_block_shows_its_end(ma
     played(machine, story, *first, *second, backoff={"first": "10m", "longest": "10m"})
 
 
+def test_a_stockout_that_comes_long_after_the_create_call_blocks_its_group_all_the_same(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.cloud.behave("west-a", stockout=True, create_latency="1s")
+        await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
+        await stage.quiet(**{"tpu-b": 1, "vm-b": 1})
+        kinds = {(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).troubles}
+        assert kinds == {("tpu-a", FailureKind.STOCKOUT), ("vm-a", FailureKind.STOCKOUT)}
+
+    first = [impatient(tpu("tpu-a", "west-a", priority=1)), impatient(vm("vm-a", "west-a", priority=1))]
+    second = [tpu("tpu-b", "east-b", priority=2), vm("vm-b", "east-b", priority=2)]
+    played(machine, story, *first, *second, backoff={"first": "10m", "longest": "10m"})
+
+
+def impatient(group: dict[str, Any]) -> dict[str, Any]:
+    """A group whose create calls do not wait to see whether the order fails."""
+    return group | {"provider": group["provider"] | {"create_wait": "0s"}}
+
+
 def test_a_quota_of_a_region_blocks_its_groups_and_no_other(machine: GcpMachine) -> None:
     async def story(stage: GcpStage) -> None:
         for zone in ("west-a", "west-b"):
@@ -134,17 +154,35 @@ def test_preempted_slices_end_so_their_corpses_are_deleted_and_they_are_replaced
     played(machine, story, tpu("tpu", "west-a", preemptible=True), vm("vm", "west-a", preemptible=True))
 
 
-def test_a_slice_under_maintenance_is_missed_and_replaced(machine: GcpMachine) -> None:
+def test_a_pair_that_lost_a_machine_ends_with_it_and_is_replaced(machine: GcpMachine) -> None:
     async def story(stage: GcpStage) -> None:
-        await stage.autoscaler.submit_demand(gangs(1))
-        (ill,) = await stage.quiet(v5e=1)
-        await stage.cloud.admin.maintain(stage.name_of(ill), zone=stage.cloud.zone("west-a"))
-        await stage.eventually(lambda: troubles(stage), lambda found: found == {(ill.id, FailureKind.HOST_LOST)})
-        (well,) = await stage.quiet(v5e=1)
-        assert well.id != ill.id
-        assert {item["name"] for item in await stage.cloud.existing()} == {stage.name_of(well)}
+        await stage.autoscaler.submit_demand([{"id": "pair", "gang": {"size": 2}, "resources": {"cpu": 4}}])
+        (broken,) = await stage.quiet(pair=1)
+        await stage.cloud.delete_machine("west-a", f"{stage.name_of(broken)}-1")
+        await stage.eventually(lambda: troubles(stage), lambda found: found == {(broken.id, FailureKind.HOST_LOST)})
+        (whole,) = await stage.quiet(pair=1)
+        assert whole.id != broken.id
+        names = {stage.name_of(whole), f"{stage.name_of(whole)}-1"}
+        assert {item["name"] for item in await stage.cloud.existing()} == names
 
-    played(machine, story, tpu("v5e", "west-a"))
+    played(machine, story, vm("pair", "west-a", hosts_per_slice=2))
+
+
+def test_slices_under_maintenance_for_too_long_count_as_preempted_and_are_replaced(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
+        ill = await stage.quiet(tpu=1, vm=1)
+        for piece in ill:
+            await stage.cloud.admin.maintain(stage.name_of(piece), zone=stage.cloud.zone("west-a"))
+        expected = {(piece.id, FailureKind.PREEMPTED) for piece in ill}
+        await stage.eventually(lambda: troubles(stage), lambda found: found == expected)
+        status = await stage.autoscaler.status()
+        assert all("maintenance" in trouble.failure.message for trouble in status.troubles)
+        well = await stage.quiet(tpu=1, vm=1)
+        assert {piece.id for piece in well}.isdisjoint(piece.id for piece in ill)
+        assert {item["name"] for item in await stage.cloud.existing()} == {stage.name_of(piece) for piece in well}
+
+    played(machine, story, tpu("tpu", "west-a"), vm("vm", "west-a"))
 
 
 def test_a_worker_killed_between_create_and_record_leaves_one_resource_that_is_adopted(machine: GcpMachine) -> None:
@@ -166,29 +204,34 @@ def test_a_worker_killed_between_create_and_record_leaves_one_resource_that_is_a
 
 
 def test_a_queue_outlasts_workers_and_a_delete_outlasts_failures(machine: GcpMachine) -> None:
-    """Two stories at once: both take their time."""
+    """Two stories at once, as soon as no worker is stopped any more: both take their time."""
 
     async def play() -> None:
-        queue = [tpu("queue", "west-a", queued=True, priority=1, patience="1s"), tpu("other", "east-a", priority=2)]
+        queue = [tpu("queue", "west-a", queued=True, priority=1, patience=PATIENCE), tpu("other", "east-a", priority=2)]
         async with staged(machine, *queue, start=False) as waiting, staged(machine, tpu("v5e", "west-a")) as leaving:
-            deleting = asyncio.create_task(_deleted_in_the_end(leaving))
-            await _waited_for(waiting, machine)
-            await deleting
+            queued = await _kept_waiting(waiting, machine)
+            await asyncio.gather(_let_in(waiting, queued), _deleted_in_the_end(leaving))
             await asyncio.gather(agreed_by_command(waiting), agreed_by_command(leaving))
 
     asyncio.run(play())
 
 
-async def _waited_for(stage: GcpStage, machine: GcpMachine) -> None:
-    """A queued resource keeps its place and is created once; its demand is served elsewhere until it is let in."""
+async def _kept_waiting(stage: GcpStage, machine: GcpMachine) -> dict[str, Any]:
+    """A queued resource that keeps its place, whatever happens to workers."""
     await stage.cloud.behave("west-a", hold_queue=True)
     await stage.autoscaler.start(stage.config)
     await stage.autoscaler.submit_demand(gangs(1))
     (queued,) = await stage.eventually(stage.cloud.ever_made, lambda items: [i for i in items if i["kind"] == "queued"])
+    await stage.eventually(lambda: groups_of(stage), lambda groups: groups["queue"].queued == 1)
     assert machine.worker is not None
     for _ in range(RESTARTS):
         machine.worker.stop()
         await machine.revive_worker()
+    return queued
+
+
+async def _let_in(stage: GcpStage, queued: dict[str, Any]) -> None:
+    """It was created once, and its demand is served elsewhere until it is let in."""
     ready = stage.autoscaler.slices
     await stage.eventually(lambda: ready(group="other", state="READY"), lambda page: page.total == 1)
     assert (await groups_of(stage))["queue"].queued == 1

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +11,23 @@ from typing import Any
 
 import pytest
 
+from activities.providers.gcp.compute import ComputeProvider
+from activities.providers.gcp.quoting import without, without_metadata
 from activities.providers.gcp.settings import ComputeSettings, TpuSettings, read
 from activities.providers.gcp.startup import told
-from activities.providers.port import Invalid, Order, ProviderError
-from tests.activities.clouds import listed, order_of
+from activities.providers.gcp.tpu import TpuProvider
+from activities.providers.port import FailureKind, Invalid, Order, ProviderError
+from penstock.model.cluster import ClusterConfig
+from tests.activities.clouds import listed, observed, order_of
 from tests.gcp.clouds import ComputeCloud, Endpoints, TpuCloud, compute_cloud, tpu_cloud
+from tests.gcp.machine import GcpMachine, running_gcp_machine
+from tests.gcp.machine_stage import gangs, staged, tpu, vm
+from tests.service.ledgers import state_of
+from tests.service.test_demand import tasks
 
 PLANTED = "hunter2-planted-in-the-environment"
 SCRIPT = "#!/bin/bash\ndocker login --password tiger7-planted-in-a-file\n"
-WORDS = (PLANTED, "tiger7-planted-in-a-file", "lemon9-planted-as-metadata")
+WORDS = (PLANTED, "hunter2", "tiger7", "lemon9")
 CREATES: dict[str, tuple[str, Any]] = {"gcp-tpu": ("CreateNode", tpu_cloud), "gce": ("instances.bulkInsert", compute_cloud)}
 
 
@@ -84,6 +93,123 @@ def test_an_error_that_quotes_the_request_is_told_without_its_secrets(
     asyncio.run(story())
 
 
+QUOTED = "o'hunter2-planted'with-quotes"
+
+
+@pytest.fixture
+def quotable(planted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The same with a secret that shells write differently; what creates order is not waited for."""
+    monkeypatch.setenv("PENSTOCK_TEST_PLANTED", QUOTED)
+    return planted | {"create_wait": 0}
+
+
+def quote_of(order: Order) -> str:
+    """A refusal that quotes all that the order's machines are told, and one secret cut off."""
+    model: Any = TpuSettings if order.variant else ComputeSettings
+    metadata = told(order, read(model, order.settings)).metadata
+    return (
+        f"Invalid value for field 'metadata': {metadata}, {json.dumps(metadata)}, {metadata['startup-script']} or {QUOTED[:14]}…"
+    )
+
+
+def anew(cloud: TpuCloud | ComputeCloud) -> TpuProvider | ComputeProvider:
+    """The provider of a worker that did not order."""
+    return type(cloud.provider)(cloud.provider._connection, cloud._session)
+
+
+@pytest.mark.parametrize("kind", CREATES)
+def test_a_failure_that_comes_late_is_told_without_secrets_by_whoever_sees_it(
+    endpoints: Endpoints, kind: str, quotable: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        method, fresh = CREATES[kind]
+        async with fresh(endpoints) as cloud:
+            order = secretive(cloud, quotable)
+            code = 3 if kind == "gcp-tpu" else "INVALID_FIELD_VALUE"
+            await cloud.fault(method, operation=[{"code": code, "message": quote_of(order)}])
+            await cloud.provider.create(order)
+            seen = await observed(cloud, order.ref, lambda seen: seen.failure is not None)
+            other = anew(cloud)
+            by_another = await other.observe(order.ref)
+            await other.close()
+        assert seen.failure is not None
+        assert by_another.failure is not None
+        assert "Invalid value for field" in seen.failure.message
+        assert (seen.failure.kind, by_another.failure.kind) == (FailureKind.INVALID, FailureKind.INVALID)
+        assert clean(repr(seen) + repr(by_another))
+
+    asyncio.run(story())
+
+
+def test_a_queued_order_that_the_cloud_gave_up_is_told_without_secrets(endpoints: Endpoints, quotable: dict[str, Any]) -> None:
+    async def story() -> None:
+        async with tpu_cloud(endpoints) as cloud:
+            order = secretive(cloud, quotable).model_copy(update={"queued": True})
+            await cloud.hold_queue()
+            await cloud.provider.create(order)
+            why = {"code": 3, "message": quote_of(order)}
+            await cloud.call("POST", cloud.resource(order.name, "queued").format("fail"), why)
+            other = anew(cloud)
+            seen, listing = await other.observe(order.ref), await other.list(cloud.location, cluster=cloud.cluster)
+            await other.close()
+        assert seen.failure is not None
+        assert "Invalid value for field" in seen.failure.message
+        assert listing.items[0].failure == seen.failure
+        assert clean(repr(seen))
+
+    asyncio.run(story())
+
+
+def test_what_is_hidden_of_a_message_is_the_secrets_alone() -> None:
+    said = "Invalid value for field 'metadata' in zone us-central1-a: it's, 'it'\"'\"'s', tiger7-planted and tiger7-pla…"
+    assert without(said, ("it's", "tiger7-planted\nshort")) == (
+        "Invalid value for field 'metadata' in zone us-central1-a: (secret), '(secret)', (secret) and (secret)…"
+    )
+    metadata = {
+        "penstock-slice": "us-central1",
+        "k": "1",
+        "startup-script": "#!/bin/sh\nexport PENSTOCK_GROUP=zone\nexport A=it1s",
+    }
+    assert without_metadata("zone us-central1, it1s", metadata) == "zone us-central1, (secret)"
+    assert without("(secret) stays", ("(secret) stays as it is",)) == "(secret)"
+    assert without("export TOKEN=hunter2-planted", ("export TOKEN=hurry", "hunter2-planted")) == "(secret)(secret)"
+    assert without("export T=o'hunter2-pla…", ("export T=o'hunter2-planted", 'export T=o"x')) == "(secret)…"
+
+
+def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, planted: dict[str, Any]) -> None:
+    """The words of the whole service: sightings, troubles, blocks and the states that carry them on."""
+    quoted = f"Invalid value for field 'metadata': '{SCRIPT}', {shlex.quote(QUOTED)} and lemon9-planted-as-metadata"
+    groups = [
+        tpu("v5e", "west-a", provider={"kind": "gcp-tpu", **planted}, timeouts={"requesting": "1s"}),
+        vm("vm", "west-a", timeouts={"requesting": "1s"}),
+    ]
+    groups[1]["provider"] |= planted
+
+    async def play(machine: GcpMachine) -> None:
+        async with staged(machine, *groups, start=False) as stage:
+            zone = stage.cloud.zone("west-a")
+            for method, code in (("CreateNode", 3), ("instances.insert", "INVALID_FIELD_VALUE")):
+                await stage.cloud.admin.fault(method, zone=zone, operation=[{"code": code, "message": quoted}])
+            told = stage.config.model_dump(mode="json")
+            for group in told["groups"]:
+                group["provider"] |= {"create_wait": 0}
+            await stage.autoscaler.start(ClusterConfig.model_validate(told))
+            await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
+            state = await stage.eventually(lambda: state_of(stage), lambda state: len(state.blocks) == 2)
+            assert all("Invalid value for field" in block.health.reason for block in state.blocks)
+            query = f"WorkflowId STARTS_WITH 'penstock/{stage.cluster}'"
+            found = [run async for run in stage.client.list_workflows(query)]
+            assert len(found) >= 3
+            for run in found:
+                history = await stage.client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+                assert clean(b"".join(event.SerializeToString() for event in history.events).decode(errors="replace"))
+
+    with running_gcp_machine(tmp_path, {"PENSTOCK_TEST_PLANTED": QUOTED}) as machine:
+        asyncio.run(play(machine))
+        assert machine.worker is not None
+        assert clean(machine.worker.log.read_text())
+
+
 CREATE_ALOUD = """
 import asyncio, json, logging, sys
 logging.basicConfig(level=logging.DEBUG)
@@ -122,6 +248,16 @@ def test_a_secret_that_is_not_there_is_told_by_its_field() -> None:
         Invalid, match=r"provider.startup_script: there is no environment variable PENSTOCK_TEST_NO_SUCH_VARIABLE"
     ):
         told(order, read(TpuSettings, {"project": "p", **missing}))
+
+
+def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
+    order = Order(cluster="c", group="g", slice="s", location="z")
+    os.environb[b"PENSTOCK_TEST_NO_TEXT"] = b"hunter2\xff"
+    try:
+        with pytest.raises(Invalid, match=r"provider.metadata.key: what env:PENSTOCK_TEST_NO_TEXT holds is not text"):
+            told(order, read(TpuSettings, {"project": "p", "metadata": {"key": {"secret": "env:PENSTOCK_TEST_NO_TEXT"}}}))
+    finally:
+        del os.environ["PENSTOCK_TEST_NO_TEXT"]
 
 
 def test_a_startup_script_is_for_a_shell() -> None:

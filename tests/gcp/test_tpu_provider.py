@@ -1,17 +1,17 @@
 """Cloud TPU: what the port does not promise of every cloud, over real sockets."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from google.cloud import tpu_v2
+from aiohttp import web
 
-from activities.providers.gcp.settings import Reach, TpuSettings, read
+from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, node_of, queued_of
-from activities.providers.port import Adopted, Created, FailureKind, Gone, Order, Phase, Queued, Transient
+from activities.providers.port import Adopted, Created, FailureKind, Gone, Order, Phase, Transient
+from penstock.model.failures import Failure
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
 from tests.gcp.clouds import Endpoints, TpuCloud, tpu_cloud
@@ -125,7 +125,7 @@ def test_a_slice_preempted_while_it_was_made_was_created(endpoints: Endpoints) -
     on_a_cloud(endpoints, story)
 
 
-def test_a_node_under_maintenance_runs_and_its_hosts_are_silent(endpoints: Endpoints) -> None:
+def test_a_node_under_maintenance_runs_and_says_why_its_hosts_are_silent(endpoints: Endpoints) -> None:
     async def story(cloud: TpuCloud) -> None:
         order = order_of(cloud)
         await cloud.provider.create(order)
@@ -134,78 +134,57 @@ def test_a_node_under_maintenance_runs_and_its_hosts_are_silent(endpoints: Endpo
         seen = await observed(cloud, order.ref, lambda seen: not seen.healthy)
         assert seen.phase is Phase.RUNNING
         assert [(host.asked, host.answered) for host in seen.hosts] == [(True, None), (True, None)]
+        why = "out of service for maintenance: The TPU had a maintenance event."
+        assert seen.failure == Failure(kind=FailureKind.PREEMPTED, message=why)
+        (item,) = (await cloud.provider.list(order.location, cluster=order.cluster)).items
+        assert item.failure == seen.failure
         await cloud.call("POST", cloud.resource(order.name).format("maintenance"), {"lasts": 0})
-        await observed(cloud, order.ref, lambda seen: seen.healthy)
+        mended = await observed(cloud, order.ref, lambda seen: seen.healthy)
+        assert mended.failure is None
 
     on_a_cloud(endpoints, story)
 
 
-def test_a_queued_order_is_listed_and_observed_while_it_waits(endpoints: Endpoints) -> None:
+def test_hosts_that_answer_while_their_node_is_under_maintenance_are_not_silent(endpoints: Endpoints) -> None:
     async def story(cloud: TpuCloud) -> None:
-        order = order_of(cloud, queued=True)
-        await cloud.hold_queue()
-        assert await cloud.provider.create(order) == Queued(ref=order.ref)
-        (item,) = (await listed(cloud)).items
-        assert (item.ref, item.phase, len(item.hosts)) == (order.ref, Phase.QUEUED, 2)
-        assert item.created_at is not None
-        await cloud.admit(order.ref)
-        await observed(cloud, order.ref, lambda seen: seen.healthy)
-        (item,) = (await listed(cloud)).items
-        assert item.phase is Phase.RUNNING
-        await gone(cloud, order)
-        assert not any(made["exists"] for made in await cloud.ever())
-
-    on_a_cloud(endpoints, story)
-
-
-def test_a_queued_order_that_is_no_longer_valid_failed_for_want_of_capacity(endpoints: Endpoints) -> None:
-    async def story(cloud: TpuCloud) -> None:
-        order = order_with(cloud, queued=True, valid_until="200ms")
-        await cloud.hold_queue()
+        order = order_of(cloud)
         await cloud.provider.create(order)
-        seen = await observed(cloud, order.ref, lambda seen: seen.phase is Phase.FAILED)
-        assert seen.failure is not None
-        assert seen.failure.kind is FailureKind.STOCKOUT
-        (item,) = (await listed(cloud)).items
-        assert (item.phase, item.failure) == (Phase.FAILED, seen.failure)
-        await gone(cloud, order)
+        well = await observed(cloud, order.ref, lambda seen: seen.healthy)
+        await cloud.call("POST", cloud.resource(order.name).format("maintenance"), {"lasts": None})
+        await observed(cloud, order.ref, lambda seen: not seen.healthy)
+        async with serving_hosts(order.slice, [str(host.address) for host in well.hosts], endpoints.health_port):
+            seen = await cloud.provider.observe(order.ref)
+        assert (seen.phase, seen.hosts) == (Phase.RUNNING, well.hosts)
 
     on_a_cloud(endpoints, story)
 
 
-def test_a_queued_order_that_the_cloud_gave_up_says_why(endpoints: Endpoints) -> None:
-    async def story(cloud: TpuCloud) -> None:
-        order = order_of(cloud, queued=True)
-        await cloud.hold_queue()
-        await cloud.provider.create(order)
-        why = {"code": 7, "message": "Permission 'tpu.nodes.create' denied"}
-        await cloud.call("POST", cloud.resource(order.name, "queued").format("fail"), why)
-        seen = await cloud.provider.observe(order.ref)
-        assert seen.phase is Phase.FAILED
-        assert seen.failure is not None
-        assert (seen.failure.kind, seen.failure.subject) == (FailureKind.PERMISSION, cloud.project)
+@asynccontextmanager
+async def serving_hosts(slice_id: str, addresses: Sequence[str], port: int) -> AsyncIterator[None]:
+    """Hosts that answer at addresses which the emulator has given up."""
 
-    on_a_cloud(endpoints, story)
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"slice": slice_id}, headers={"Connection": "close"})
+
+    app = web.Application()
+    app.router.add_get("/health", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        for address in addresses:
+            await until(lambda: _taken(web.TCPSite(runner, address, port)), bool)  # noqa: B023 - awaited in this very turn
+        yield
+    finally:
+        await runner.cleanup()
 
 
-def test_a_queued_slice_that_was_taken_away_is_preempted_until_it_is_deleted(endpoints: Endpoints) -> None:
-    async def story(cloud: TpuCloud) -> None:
-        order = order_of(cloud, queued=True)
-        await cloud.provider.create(order)
-        await observed(cloud, order.ref, lambda seen: seen.phase is Phase.RUNNING)
-        await cloud.preempt(order.ref)
-        seen = await cloud.provider.observe(order.ref)
-        assert seen.phase is Phase.PREEMPTED
-        node = f"/resources?kind=node&project={cloud.project}"
-        await until(
-            lambda: cloud.call("GET", node),
-            lambda made: all(not i["exists"] for i in made["items"] if i["kind"] == "node" and i["project"] == cloud.project),
-        )
-        assert (await cloud.provider.observe(order.ref)).phase is Phase.PREEMPTED
-        assert [item.phase for item in (await listed(cloud)).items] == [Phase.PREEMPTED]
-        await gone(cloud, order)
-
-    on_a_cloud(endpoints, story)
+async def _taken(site: web.TCPSite) -> bool:
+    try:
+        await site.start()
+    except OSError:
+        await site.stop()
+        return False
+    return True
 
 
 def test_lists_are_read_to_their_last_page(endpoints: Endpoints) -> None:
@@ -258,100 +237,3 @@ def test_a_worker_that_starts_anew_adopts_what_the_last_one_made(endpoints: Endp
             await other.close()
 
     on_a_cloud(endpoints, story)
-
-
-STATES = {
-    "CREATING": Phase.CREATING,
-    "STARTING": Phase.BOOTING,
-    "READY": Phase.RUNNING,
-    "RESTARTING": Phase.RUNNING,
-    "REIMAGING": Phase.RUNNING,
-    "REPAIRING": Phase.RUNNING,
-    "UNHIDING": Phase.RUNNING,
-    "UNKNOWN": Phase.RUNNING,
-    "STOPPING": Phase.FAILED,
-    "STOPPED": Phase.FAILED,
-    "PREEMPTED": Phase.PREEMPTED,
-    "TERMINATED": Phase.PREEMPTED,
-    "DELETING": Phase.DELETING,
-    "HIDING": Phase.DELETING,
-    "HIDDEN": Phase.DELETING,
-    "STATE_UNSPECIFIED": Phase.CREATING,
-}
-
-
-@pytest.mark.parametrize("state", tpu_v2.Node.State, ids=lambda state: state.name)
-def test_every_state_of_a_node_is_a_phase(state: tpu_v2.Node.State) -> None:
-    node = SeenNode(tpu_v2.Node.pb(tpu_v2.Node(state=state, accelerator_type="v4-16")))
-    assert node.phase is STATES[state.name]
-    assert (node.failure is not None) == (node.phase is Phase.FAILED)
-
-
-QUEUED_STATES = {
-    "CREATING": Phase.QUEUED,
-    "ACCEPTED": Phase.QUEUED,
-    "WAITING_FOR_RESOURCES": Phase.QUEUED,
-    "PROVISIONING": Phase.CREATING,
-    "ACTIVE": Phase.FAILED,
-    "FAILED": Phase.FAILED,
-    "SUSPENDING": Phase.PREEMPTED,
-    "SUSPENDED": Phase.PREEMPTED,
-    "DELETING": Phase.DELETING,
-    "STATE_UNSPECIFIED": Phase.QUEUED,
-}
-
-
-@pytest.mark.parametrize("state", tpu_v2.QueuedResourceState.State, ids=lambda state: state.name)
-def test_every_state_of_a_queued_resource_without_a_node_is_a_phase(state: tpu_v2.QueuedResourceState.State) -> None:
-    queued = SeenQueued(tpu_v2.QueuedResource.pb(tpu_v2.QueuedResource(state=tpu_v2.QueuedResourceState(state=state))))
-    assert queued.phase is QUEUED_STATES[state.name]
-
-
-def test_a_queued_resource_that_a_user_suspended_was_not_preempted() -> None:
-    by = tpu_v2.QueuedResourceState.StateInitiator.USER
-    state = tpu_v2.QueuedResourceState(state=tpu_v2.QueuedResourceState.State.SUSPENDED, state_initiator=by)
-    assert SeenQueued(tpu_v2.QueuedResource.pb(tpu_v2.QueuedResource(state=state))).phase is Phase.FAILED
-
-
-def test_a_host_is_reached_where_the_settings_say() -> None:
-    endpoint = tpu_v2.NetworkEndpoint(ip_address="10.0.0.2", access_config=tpu_v2.AccessConfig(external_ip="203.0.113.9"))
-    node = SeenNode(tpu_v2.Node.pb(tpu_v2.Node(accelerator_type="v4-16", network_endpoints=[endpoint])))
-    assert node.addresses(Reach.INTERNAL) == ("10.0.0.2", None)
-    assert node.addresses(Reach.EXTERNAL) == ("203.0.113.9", None)
-
-
-def tpu_order(**fields: Any) -> Order:
-    return Order(**{"cluster": "c", "group": "g", "slice": "s", "location": "z", "hosts": 2, "variant": "v4-16", **fields})
-
-
-def test_a_node_is_ordered_as_the_settings_say() -> None:
-    settings = read(
-        TpuSettings,
-        {
-            "project": "p",
-            "network": "global/networks/n",
-            "subnetwork": "regions/r/subnetworks/s",
-            "external_ips": True,
-            "service_account": "worker@p.iam.gserviceaccount.com",
-            "runtime_version": "my-runtime",
-            "tags": ["a"],
-            "capacity": "reserved",
-            "reservation": "mine",
-        },
-    )
-    node = node_of(tpu_order(), settings, {"k": "v"})
-    assert (node.network_config.network, node.network_config.enable_external_ips) == ("global/networks/n", True)
-    assert (node.service_account.email, node.runtime_version) == ("worker@p.iam.gserviceaccount.com", "my-runtime")
-    assert (node.scheduling_config.reserved, node.scheduling_config.spot) == (True, False)
-    queued = queued_of(tpu_order(), settings, node, parent="projects/p/locations/z")
-    assert "guaranteed" in queued
-    assert queued.reservation_name == "mine"
-
-
-def test_a_queued_resource_is_spot_or_guaranteed_as_its_group_is() -> None:
-    settings = read(TpuSettings, {"project": "p", "valid_until": "2d"})
-    spot = queued_of(tpu_order(preemptible=True), settings, tpu_v2.Node(), parent="projects/p/locations/z")
-    assert "spot" in spot
-    assert "guaranteed" not in spot
-    assert spot.queueing_policy.valid_until_duration == timedelta(days=2)
-    assert "guaranteed" in queued_of(tpu_order(), settings, tpu_v2.Node(), parent="projects/p/locations/z")

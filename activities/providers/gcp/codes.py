@@ -75,7 +75,7 @@ REASONS: dict[str, Meaning] = {
     "duplicate": _M.EXISTS,
     "RESOURCE_NOT_FOUND": _M.NOT_FOUND,
     "notFound": _M.NOT_FOUND,
-    "UNSUPPORTED_OPERATION": _M.PREEMPTED,
+    "UNSUPPORTED_OPERATION": _M.INVALID,
     "RESOURCE_NOT_READY": _M.BUSY,
     "resourceNotReady": _M.BUSY,
     "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE": _M.BUSY,
@@ -101,14 +101,16 @@ REASONS: dict[str, Meaning] = {
 """By the code of Compute's operations, and the reason of its replies."""
 
 SAYS = {
-    _M.PREEMPTED: re.compile(r"in state PREEMPTED|was preempted", re.I),
+    _M.PREEMPTED: re.compile(r"\bpreempted\b", re.I),
     _M.STOCKOUT: re.compile(
         r"no more capacity|not have enough resources|insufficient (reserved )?capacity|RESOURCE_POOL_EXHAUSTED|stockout", re.I
     ),
-    _M.RATE: re.compile(r"rate ?limit|per (minute|second|100 seconds)|PerMinute", re.I),
-    _M.QUOTA: re.compile(r"\bquota\b", re.I),
+    _M.RATE: re.compile(r"rate[ _]?limit|per (minute|second|100 seconds)|PerMinute", re.I),
+    _M.QUOTA: re.compile(r"\bquota\b(?! project)", re.I),
 }
-"""The words by which one meaning of a code is told from another, in the order in which they are looked for."""
+"""The words by which one meaning of a code is told from another, in the order in which they are looked for.
+
+A quota project is whom calls are charged to; that it is missing or not to be used is a permission."""
 
 CAN_ALSO_MEAN: dict[str, tuple[Meaning, ...]] = {
     "rpc 3": (_M.PREEMPTED,),
@@ -118,14 +120,29 @@ CAN_ALSO_MEAN: dict[str, tuple[Meaning, ...]] = {
     "http 503": (_M.STOCKOUT,),
     "rpc 14": (_M.STOCKOUT,),
     "forbidden": (_M.RATE, _M.QUOTA),
+    "backendError": (_M.STOCKOUT,),
+    "internalError": (_M.STOCKOUT,),
+    "INTERNAL_ERROR": (_M.STOCKOUT,),
+    "UNSUPPORTED_OPERATION": (_M.PREEMPTED,),
 }
-"""Codes with several meanings. 403 is Compute's quota as well as its permissions, 503 its stockouts as well as its faults."""
+"""Codes with several meanings. 403 is Compute's quota as well as its permissions, 503 its stockouts as well as its faults.
 
+UNSUPPORTED_OPERATION refuses what does not go together, and is what an insert ends with whose machine was preempted meanwhile."""
+UNKNOWN_CAN_MEAN = (_M.STOCKOUT,)
+"""What a code that is not listed may mean as well as its status and what that can also mean."""
+
+NO_TOKEN = re.compile(
+    r"metadata from plugin failed.*\b(invalid_grant|invalid_client|unauthorized_client|invalid_rapt|deleted_client)", re.S
+)
+"""How gRPC says, as if it were an outage, that the token server refuses the credentials."""
 ZONE_ALONE = re.compile(r"not found or access is unauthorized", re.I)
 EVERYWHERE = re.compile(r"globally|ALL[_-]REGIONS", re.I)
-IN_ZONE = re.compile(r"PerZone|in zone|per[_-]zone", re.I)
-IN_REGION = re.compile(r"PerRegion|in region|per[_-]region", re.I)
+IN_ZONE = re.compile(r"PerZone|in zone|per[_-](project[_-])?zone", re.I)
+IN_REGION = re.compile(r"PerRegion|in region|per[_-](project[_-])?region", re.I)
 IN_PROJECT = re.compile(r"PerProject|per[_-]project", re.I)
+
+PASSING = (_M.TRANSIENT, _M.BUSY, _M.RATE)
+"""What the same call may not meet again."""
 
 TELLING = (
     _M.QUOTA,

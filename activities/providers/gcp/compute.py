@@ -13,13 +13,25 @@ from google.cloud import compute_v1
 
 from activities.providers.gcp import compute_wire, health
 from activities.providers.gcp.calls import CALL_SECONDS, looks
-from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.codes import PASSING, Meaning
 from activities.providers.gcp.compute_clients import Clients, open_clients
 from activities.providers.gcp.compute_wire import Machine, Slice, slices_of
-from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of, fault_of_errors, translated
-from activities.providers.gcp.naming import CLUSTER_LABEL, HOSTS_LABEL, RESOURCE_LABEL, label_value, machine_names, request_id
+from activities.providers.gcp.errors import (
+    CAUGHT,
+    Fault,
+    Place,
+    error_of,
+    failure_of,
+    fault_of,
+    fault_of_errors,
+    translated,
+    under_maintenance,
+)
+from activities.providers.gcp.naming import CLUSTER_LABEL, HOSTS_LABEL, RESOURCE_LABEL, label_value, machine_names
+from activities.providers.gcp.placed import Placed
+from activities.providers.gcp.quoting import unspoken
 from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, read
-from activities.providers.gcp.startup import told, unspoken
+from activities.providers.gcp.startup import told
 from activities.providers.port import (
     Adopted,
     Conflict,
@@ -42,9 +54,6 @@ T = TypeVar("T")
 
 _THREADS = 8
 """Calls at once: a client keeps ten connections."""
-_ATTEMPTS = 3
-"""How often an order is placed anew whose operation failed for no fault of its own; each has a request id of its own."""
-_PASSING = (Meaning.TRANSIENT, Meaning.BUSY, Meaning.RATE)
 _EMPTY_PAGE = "NO_RESULTS_ON_PAGE"
 
 
@@ -56,6 +65,7 @@ class ComputeProvider:
         self._session = session
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="compute")
         self._opened: Clients | None = None
+        self._placed = Placed(connection.project)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def close(self) -> None:
@@ -67,12 +77,13 @@ class ComputeProvider:
         settings = read(ComputeSettings, order.settings)
         metadata, secrets = told(order, settings)
         place = self._place(order.location)
+        self._placed.told(order, secrets)
         with unspoken(secrets), translated(place):
             async with self._turns.setdefault(order.name, asyncio.Lock()):
                 # Equal request ids give equal replies, so who made it is told by looking first, one caller at a time.
                 if (found := await self._slice(order.ref)) is not None:
                     return _adopted(order, found)
-                begun = await self._ordered(partial(self._insert, order, settings, metadata))
+                begun = await self._ordered(order, partial(self._insert, order, settings, metadata))
             if begun is None:
                 return await self._adopt(order)
             fault = await self._early_fault(begun, order, settings)
@@ -120,29 +131,28 @@ class ComputeProvider:
                     raise outcome
         return Deleting(ref=ref)
 
-    async def _ordered(self, insert: Callable[[int, Clients], compute_v1.Operation]) -> compute_v1.Operation | None:
+    async def _ordered(self, order: Order, insert: Callable[[str, Clients], compute_v1.Operation]) -> compute_v1.Operation | None:
         """The operation that makes the machines, or None if their names are taken.
 
-        An operation that had failed before this call for a passing reason would be given again for its request id.
+        One that failed for a passing reason before this call is given again for its request id: then the next id is tried.
         """
         begun = None
-        for attempt in range(_ATTEMPTS):
+        for repeatable in self._placed.request_ids(order):
             try:
-                begun = await self._call(partial(insert, attempt))
+                begun = await self._call(partial(insert, repeatable))
             except CAUGHT as error:
                 if fault_of(error).meaning is Meaning.EXISTS:
                     return None
                 raise
             fault = _operation_fault(begun)
-            if fault is None or fault.meaning not in _PASSING:
+            if fault is None or fault.meaning not in PASSING:
                 return begun
         return begun
 
     def _insert(
-        self, order: Order, settings: ComputeSettings, metadata: dict[str, str], attempt: int, clients: Clients
+        self, order: Order, settings: ComputeSettings, metadata: dict[str, str], repeatable: str, clients: Clients
     ) -> compute_v1.Operation:
         where = {"project": self._connection.project, "zone": order.location}
-        repeatable = request_id(order, project=self._connection.project, attempt=attempt)
         if order.hosts == 1:
             machine = compute_wire.instance_of(order, settings, metadata)
             single = compute_v1.InsertInstanceRequest(**where, instance_resource=machine, request_id=repeatable)
@@ -183,7 +193,7 @@ class ComputeProvider:
 
     async def _gone(self, ref: Ref) -> Observation:
         """Gone; with the reason, if its creation failed after the order was taken: only the operation still knows it."""
-        ids = [request_id(ref, project=self._connection.project, attempt=attempt) for attempt in range(_ATTEMPTS)]
+        ids = self._placed.all_request_ids(ref)
         wanted = " OR ".join(f'(clientOperationId = "{one}")' for one in ids)
         request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=ref.location, filter=wanted)
         try:
@@ -192,7 +202,7 @@ class ComputeProvider:
             operations = ()
         last = max(operations, key=lambda operation: ids.index(operation.client_operation_id), default=None)
         fault = None if last is None else _operation_fault(last)
-        failure = None if fault is None else failure_of(fault, self._place(ref.location))
+        failure = None if fault is None else failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
         return Observation(ref=ref, phase=Phase.GONE, failure=failure)
 
     async def _slice(self, ref: Ref) -> Slice | None:
@@ -296,8 +306,10 @@ def _adopted(order: Order, found: Slice) -> Adopted | Queued:
 
 
 def _observation(found: Slice, hosts: tuple[Host, ...]) -> Observation:
-    failure = None
-    if found.phase is Phase.FAILED:
+    failure, maintained = None, [str(machine.sent.name) for machine in found.machines if machine.maintained]
+    if maintained and found.phase in (Phase.RUNNING, Phase.FAILED):
+        failure = under_maintenance(", ".join(maintained))
+    elif found.phase is Phase.FAILED:
         stopped = [machine.sent.name for machine in found.machines if machine.phase(found.being_deleted) is Phase.FAILED]
         failure = Failure(kind=FailureKind.HOST_LOST, message=f"stopped, by hand or at the end of its run: {', '.join(stopped)}")
     return Observation(ref=found.ref, phase=found.phase, hosts=hosts, created_at=found.created_at, failure=failure)

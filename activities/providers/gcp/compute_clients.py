@@ -7,6 +7,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import compute_v1
 
 from activities.providers.gcp.calls import keep_requests_out_of_logs
+from activities.providers.gcp.credentials import find_credentials
 
 
 class Clients(NamedTuple):
@@ -20,7 +21,8 @@ def open_clients(endpoint: str | None) -> Clients:
     """Clients of Google with the worker's own credentials, or of an emulator without any."""
     keep_requests_out_of_logs()
     if endpoint is None:
-        return Clients(compute_v1.InstancesClient(), compute_v1.ZoneOperationsClient())
+        found = find_credentials()
+        return Clients(compute_v1.InstancesClient(credentials=found), compute_v1.ZoneOperationsClient(credentials=found))
     nobody, options = AnonymousCredentials(), ClientOptions(api_endpoint=endpoint)  # type: ignore[no-untyped-call]
     return Clients(
         compute_v1.InstancesClient(credentials=nobody, client_options=options),

@@ -13,7 +13,7 @@ from activities.providers.port import Invalid, Labels, Order, Phase, Ref
 
 _PHASES = {
     "PENDING": Phase.QUEUED,
-    "PROVISIONING": Phase.CREATING,
+    "PROVISIONING": Phase.BOOTING,
     "STAGING": Phase.BOOTING,
     "RUNNING": Phase.RUNNING,
     "REPAIRING": Phase.RUNNING,
@@ -148,6 +148,12 @@ class Machine(NamedTuple):
         return self.sent.status in _STOPPING
 
     @property
+    def maintained(self) -> bool:
+        """Whether Google took it out of service to mend it, or its host."""
+        maintenance = self.sent.resource_status.upcoming_maintenance
+        return self.sent.status == "REPAIRING" or bool(maintenance.maintenance_status == "ONGOING")
+
+    @property
     def taken_back(self) -> bool:
         """Whether it is of the sort that Google stops by itself."""
         return self.sent.scheduling.provisioning_model in _TAKEN_BACK
@@ -174,7 +180,7 @@ class Machine(NamedTuple):
         return None
 
 
-_TELLING = (Phase.PREEMPTED, Phase.FAILED, Phase.DELETING, Phase.QUEUED, Phase.CREATING, Phase.BOOTING, Phase.RUNNING)
+_TELLING = (Phase.PREEMPTED, Phase.FAILED, Phase.QUEUED, Phase.BOOTING, Phase.RUNNING)
 """What one machine says of the slice: one lost is all lost, and the slice is as far as the last of them."""
 
 
@@ -187,8 +193,10 @@ class Slice(NamedTuple):
 
     @property
     def phase(self) -> Phase:
-        """Where the slice is. A machine that is missing from the others is a host that is silent."""
-        return min((machine.phase(self.being_deleted) for machine in self.machines), key=_TELLING.index)
+        """Where the slice is. A machine that is missing from the others, or about to be, is a host that is silent."""
+        phases = [machine.phase(self.being_deleted) for machine in self.machines]
+        staying = [phase for phase in phases if phase is not Phase.DELETING]
+        return min(staying, key=_TELLING.index, default=Phase.DELETING)
 
     @property
     def places(self) -> tuple[Machine | None, ...]:

@@ -1,7 +1,9 @@
 """Application default credentials: found, refreshed once, or what to do about it in one sentence."""
 
+import os
+
 import google.auth
-from google.auth import exceptions
+from google.auth import environment_vars, exceptions
 from google.auth.credentials import Credentials
 from google.auth.transport.requests import Request
 
@@ -15,8 +17,14 @@ _REFRESH_SECONDS = 20.0
 
 
 def find_credentials() -> Credentials:
-    """The credentials of this process; `google.auth` raises if it has none."""
-    found, _ = google.auth.default(scopes=SCOPES)
+    """The credentials of this process; if it has none that can be read, an error of `google.auth` says so."""
+    try:
+        found, _ = google.auth.default(scopes=SCOPES)
+    except (exceptions.DefaultCredentialsError, exceptions.TransportError):
+        raise
+    except Exception as error:
+        # A file that is a directory, or JSON of another kind, is met with whatever exception the parser stumbles over.
+        raise exceptions.DefaultCredentialsError(f"{_file()} cannot be read as credentials: {_named(error)}") from None  # type: ignore[no-untyped-call]
     return found
 
 
@@ -26,16 +34,23 @@ def check_credentials() -> str | None:
     It waits for the network, so it is called from a thread, once, when a worker starts.
     """
     try:
-        credentials = find_credentials()
+        find_credentials().refresh(_bounded)  # type: ignore[no-untyped-call]
     except exceptions.DefaultCredentialsError as error:
-        return f"No usable Google credentials: {_first_line(error)}. {HOW_TO_LOG_IN}."
-    try:
-        credentials.refresh(_bounded)  # type: ignore[no-untyped-call]
+        return f"No usable Google credentials: {first_line(error)}. {HOW_TO_LOG_IN}."
     except exceptions.TransportError as error:
-        return f"Google's token server cannot be reached, so credentials are not checked: {_first_line(error)}. Mend the network."
+        return f"Google's token server cannot be reached, so credentials are not checked: {first_line(error)}. Mend the network."
     except exceptions.GoogleAuthError as error:
-        return f"Google refuses the credentials of this worker: {_first_line(error)}. {HOW_TO_LOG_IN}."
+        return f"Google refuses the credentials of this worker: {first_line(error)}. {HOW_TO_LOG_IN}."
+    except Exception as error:
+        # As above: what a file may say is only read when a token is wanted for it.
+        return f"No usable Google credentials: {_file()} cannot be used: {_named(error)}. {HOW_TO_LOG_IN}."
     return None
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without what it adds in further lines and arguments."""
+    text = str(error.args[0]).strip() if error.args else ""
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__
 
 
 def _bounded(url: str, method: str = "GET", **more: object) -> object:
@@ -43,6 +58,11 @@ def _bounded(url: str, method: str = "GET", **more: object) -> object:
     return Request()(url=url, method=method, **more)
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error.args[0]) if error.args else type(error).__name__
-    return text.strip().splitlines()[0].rstrip(".")
+def _file() -> str:
+    return os.environ.get(environment_vars.CREDENTIALS) or "what gcloud wrote"
+
+
+def _named(error: Exception) -> str:
+    """What was stumbled over. An OSError has its number first, and says more in words."""
+    said = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
+    return f"{type(error).__name__}: {said}"

@@ -20,14 +20,16 @@ from activities.providers.gcp.codes import (
     IN_PROJECT,
     IN_REGION,
     IN_ZONE,
+    NO_TOKEN,
     REASONS,
     RPC,
     SAYS,
     TELLING,
+    UNKNOWN_CAN_MEAN,
     ZONE_ALONE,
     Meaning,
 )
-from activities.providers.gcp.credentials import HOW_TO_LOG_IN
+from activities.providers.gcp.credentials import HOW_TO_LOG_IN, first_line
 from activities.providers.port import (
     Conflict,
     Failure,
@@ -80,8 +82,13 @@ def fault_of(error: BaseException) -> Fault:
     if isinstance(error, api.GoogleAPICallError):
         return _call_fault(error)
     if isinstance(error, auth.GoogleAuthError) and not isinstance(error, auth.TransportError) and not error.retryable:
-        return Fault(Meaning.PERMISSION, type(error).__name__, f"{error}. {HOW_TO_LOG_IN}", Scope.PROJECT)
+        return _nobody(type(error).__name__, first_line(error))
     return Fault(Meaning.TRANSIENT, type(error).__name__, f"no answer from Google: {error or type(error).__name__}")
+
+
+def _nobody(code: str, message: str) -> Fault:
+    """That this process speaks for nobody, with what to do."""
+    return Fault(Meaning.PERMISSION, code, f"{message}. {HOW_TO_LOG_IN}", Scope.PROJECT)
 
 
 def _call_fault(error: api.GoogleAPICallError) -> Fault:
@@ -95,6 +102,8 @@ def _call_fault(error: api.GoogleAPICallError) -> Fault:
     message = error.message or type(error).__name__
     if error.grpc_status_code is not None:
         code = int(error.grpc_status_code.value[0])
+        if NO_TOKEN.search(message):
+            return _nobody(f"rpc {code}", message)
         return _understood(f"rpc {code}", RPC.get(code, Meaning.TRANSIENT), message, details)
     status_code = int(error.code or 0)
     return _understood(f"http {status_code}", _by_http(status_code), message, details)
@@ -128,7 +137,7 @@ def fault_of_errors(errors: Iterable[Any], *, http: int | None, details: Sequenc
         code, message, more = _entry(entry)
         if code:
             meaning = REASONS.get(code) or _by_http(int(http or 0))
-            found.append(_understood(code, meaning, message, [*details, *more]))
+            found.append(_understood(code, meaning, message, [*details, *more], others=_others(code, http)))
     causes = [fault for fault in found if fault.code != "VM_MIN_COUNT_NOT_REACHED"] or found
     return min(causes, key=lambda fault: TELLING.index(fault.meaning), default=None)
 
@@ -142,14 +151,23 @@ def _entry(entry: Any) -> tuple[str, str, list[Any]]:
     return code, str(entry.message), list(getattr(entry, "error_details", ()))
 
 
+def _others(code: str, http: int | None) -> tuple[Meaning, ...]:
+    """What else a code of Compute's can mean; one that nobody knows, what its status can."""
+    if code in CAN_ALSO_MEAN or code in REASONS:
+        return CAN_ALSO_MEAN.get(code, ())
+    return (*UNKNOWN_CAN_MEAN, *CAN_ALSO_MEAN.get(f"http {http}", ()))
+
+
 def _by_http(status: int) -> Meaning:
     return HTTP.get(status, Meaning.TRANSIENT if status >= _SERVER_ERROR or not status else Meaning.INVALID)
 
 
-def _understood(code: str, meaning: Meaning, message: str, details: Sequence[Any]) -> Fault:
+def _understood(
+    code: str, meaning: Meaning, message: str, details: Sequence[Any], *, others: tuple[Meaning, ...] | None = None
+) -> Fault:
     """The code's meaning; of several, the one that a reason beside it names, or else its words."""
     told = " ".join([message, *(text for detail in details for text in _quota_texts(detail))])
-    others = CAN_ALSO_MEAN.get(code, ())
+    others = CAN_ALSO_MEAN.get(code, ()) if others is None else others
     named = [REASONS[reason] for detail in details if (reason := _reason(detail)) in REASONS]
     said = next((other for other in others if SAYS[other].search(told)), meaning)
     if any(_is_quota(detail) for detail in details) and Meaning.QUOTA in others and said is not Meaning.RATE:
@@ -243,6 +261,11 @@ def failure_of(fault: Fault, place: Place) -> Failure:
         subject=place.subject(fault.scope) if scoped else "",
         retry_after_seconds=fault.retry_after if fault.meaning is Meaning.RATE else 0.0,
     )
+
+
+def under_maintenance(what: str) -> Failure:
+    """Why hosts are silent that Google mends: the slice is as good as taken back if that takes too long."""
+    return Failure(kind=FailureKind.PREEMPTED, message=f"out of service for maintenance: {what or 'the cloud says no more'}")
 
 
 @contextmanager

@@ -61,7 +61,7 @@ async def credentials(account: str, connection: Connection) -> Finding:
     missing = await asyncio.to_thread(check_credentials)
     if missing is None:
         return Finding(subject=subject, ok=True, message="found, and taken by Google")
-    said, _, fix = missing.partition(". ")
+    said, _, fix = missing.rpartition(". ")
     return Finding(subject=subject, ok=False, message=said, fix=fix)
 
 

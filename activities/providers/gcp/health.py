@@ -47,10 +47,18 @@ async def _answer(address: str, connection: Connection, session: aiohttp.ClientS
         async with session.get(url, timeout=timeout, allow_redirects=False) as reply:
             if reply.status != HTTPStatus.OK:
                 return None
-            said = _parsed(await reply.content.read(LONGEST_REPLY))
+            said = _parsed(await _body(reply.content))
     except (aiohttp.ClientError, OSError, TimeoutError):
         return None
     return said
+
+
+async def _body(content: aiohttp.StreamReader) -> bytes:
+    """All of a reply, in however many pieces it comes, up to the limit."""
+    body = b""
+    while len(body) < LONGEST_REPLY and (piece := await content.read(LONGEST_REPLY - len(body))):
+        body += piece
+    return body
 
 
 def _parsed(body: bytes) -> str | None:

@@ -1,19 +1,14 @@
 """What machines are told at their start: the user's script, who they are, and secrets that nobody else may read."""
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from activities.providers.gcp.naming import HEALTH_KEY, ownership_metadata
 from activities.providers.gcp.settings import ComputeSettings, HealthBy, Secret, TpuSettings, Words
-from activities.providers.port import Invalid, Order, ProviderError
+from activities.providers.port import Invalid, Order
 from activities.secrets import UnresolvedSecret, resolve
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
-_SHORTEST_LINE = 6
-"""Characters of a line of a secret that is hidden by itself: shorter ones are words that messages are made of."""
-_HIDDEN = "(secret)"
 
 
 class Told(NamedTuple):
@@ -47,9 +42,12 @@ def told(order: Order, settings: TpuSettings | ComputeSettings) -> Told:
 
 def _looked_up(secret: Secret, where: tuple[str, ...]) -> str:
     try:
-        return str(resolve({"secret": secret.secret}, where=("provider", *where)))
+        found = str(resolve({"secret": secret.secret}, where=("provider", *where)))
     except UnresolvedSecret as error:
         raise Invalid(str(error)) from None
+    if not found.isascii() and any("\ud800" <= letter <= "\udfff" for letter in found):
+        raise Invalid(f"{'.'.join(('provider', *where))}: what {secret.secret} holds is not text")
+    return found
 
 
 def _identity(order: Order, settings: TpuSettings | ComputeSettings) -> dict[str, str]:
@@ -71,20 +69,3 @@ def _script(script: str, env: dict[str, str]) -> str:
         raise Invalid("provider.startup_script is for another program than a shell; write a shell script, which may call others")
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
     return f"{shebang}\n{exports}\n{body}"
-
-
-@contextmanager
-def unspoken(secrets: tuple[str, ...]) -> Iterator[None]:
-    """Raise errors without the secrets: Google quotes the values that it refuses."""
-    try:
-        yield
-    except ProviderError as error:
-        error.args = (_without(str(error), secrets),)
-        raise
-
-
-def _without(text: str, secrets: tuple[str, ...]) -> str:
-    lines = [line.strip() for secret in secrets for line in secret.splitlines()]
-    for part in sorted({*secrets, *(line for line in lines if len(line) >= _SHORTEST_LINE)}, key=len, reverse=True):
-        text = text.replace(part, _HIDDEN) if part else text
-    return text

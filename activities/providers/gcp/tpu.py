@@ -7,18 +7,21 @@ from typing import Any
 import aiohttp
 import grpc
 from google.api_core import exceptions as api
+from google.api_core.operation_async import AsyncOperation
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from google.longrunning import operations_pb2  # type: ignore[import-untyped]
 
 from activities.providers.gcp import health, tpu_wire
 from activities.providers.gcp.calls import CALL_SECONDS, keep_requests_out_of_logs, looks
-from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.codes import PASSING, Meaning
 from activities.providers.gcp.credentials import find_credentials
 from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of_status, translated
-from activities.providers.gcp.naming import CLUSTER_LABEL, label_value, request_id
+from activities.providers.gcp.naming import CLUSTER_LABEL, label_value
+from activities.providers.gcp.placed import Placed
+from activities.providers.gcp.quoting import unspoken
 from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
-from activities.providers.gcp.startup import told, unspoken
+from activities.providers.gcp.startup import told
 from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, is_ours
 from activities.providers.port import (
     Adopted,
@@ -48,6 +51,7 @@ class TpuProvider:
         self._connection = connection
         self._session = session
         self._opened: tpu_v2.TpuAsyncClient | None = None
+        self._placed = Placed(connection.project)
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
@@ -61,6 +65,7 @@ class TpuProvider:
         settings = read(TpuSettings, order.settings)
         metadata, secrets = told(order, settings)
         node = tpu_wire.node_of(order, settings, metadata)
+        self._placed.told(order, secrets)
         with unspoken(secrets), translated(self._place(order.location)):
             if order.queued:
                 return await self._enqueue(order, settings, node)
@@ -69,9 +74,13 @@ class TpuProvider:
     async def observe(self, ref: Ref) -> Observation:
         """Look at the node, or at what waits for one; its hosts are asked wherever they have addresses."""
         with translated(self._place(ref.location)):
-            node = await self._node(ref)
-            if node is None or not is_ours(node, ref):
-                return await self._without_node(ref)
+            node, queued = await self._own_node(ref), None
+            if node is None:
+                queued = await self._queued(ref)
+                # One that is ACTIVE may have got its node since that was looked for.
+                node = await self._own_node(ref) if queued is not None and queued.active else None
+            if node is None:
+                return await self._without_node(ref, queued)
             phase = node.phase
             if phase is Phase.DELETING and node.pb.queued_resource:
                 queued = await self._queued(ref)
@@ -83,20 +92,24 @@ class TpuProvider:
     async def list(self, location: str, *, cluster: str) -> Listing:
         """Nodes, and queued resources without one. There is no filter: what is not ours is left out here.
 
-        Queued resources are listed first: one that is ACTIVE has its node by the time that nodes are listed.
+        Queued resources are listed first: one that is ACTIVE has its node by the time that nodes are listed. If not all
+        of them were, it is left out, for its node is no more absent than any other.
         """
         queued: dict[str, SeenQueued] = {}
         nodes: dict[str, SeenNode] = {}
-        complete = True
+        all_queued = all_nodes = True
         with translated(self._place(location)):
             async for page in self._queued_pages(location):
-                complete = complete and not page.unreachable
+                all_queued = all_queued and not page.unreachable
                 queued |= {tpu_wire.name_of(pb): SeenQueued(pb) for pb in page.queued_resources}
             async for page in self._node_pages(location):
-                complete = complete and not page.unreachable
+                all_nodes = all_nodes and not page.unreachable
                 nodes |= {tpu_wire.name_of(pb): SeenNode(pb) for pb in page.nodes}
+        if not all_nodes:
+            queued = {name: seen for name, seen in queued.items() if name in nodes or not seen.active}
         items = [self._listed(name, nodes.get(name), queued.get(name), location) for name in sorted(nodes.keys() | queued.keys())]
-        return Listing(items=tuple(item for item in items if item and item.labels.cluster == cluster), complete=complete)
+        ours = tuple(item for item in items if item and item.labels.cluster == cluster)
+        return Listing(items=ours, complete=all_queued and all_nodes)
 
     async def strays(self, location: str, *, cluster: str) -> tuple[str, ...]:
         """Names of nodes that carry the cluster's label and are yet nobody's: labels or metadata were changed by hand."""
@@ -125,13 +138,15 @@ class TpuProvider:
     async def _make(self, order: Order, settings: TpuSettings, node: tpu_v2.Node) -> Created | Adopted:
         """Nothing but its name makes this call repeatable: it takes no request id."""
         try:
-            begun = await (await self._client()).create_node(
-                parent=self._parent(order.location), node_id=order.name, node=node, timeout=CALL_SECONDS
+            begun = await _taken(
+                await (await self._client()).create_node(
+                    parent=self._parent(order.location), node_id=order.name, node=node, timeout=CALL_SECONDS
+                )
             )
         except api.AlreadyExists:
             await self._adopt(order)
             return Adopted(ref=order.ref)
-        await self._raise_early_failure(begun.operation.name, order, settings)
+        await self._raise_early_failure(begun.name, order, settings)
         return Created(ref=order.ref)
 
     async def _adopt(self, order: Order) -> None:
@@ -149,11 +164,10 @@ class TpuProvider:
             parent=parent,
             queued_resource_id=order.name,
             queued_resource=tpu_wire.queued_of(order, settings, node, parent=parent),
-            request_id=request_id(order, project=self._connection.project),
         )
         try:
-            begun = await (await self._client()).create_queued_resource(request, timeout=CALL_SECONDS)
-            await self._raise_early_failure(begun.operation.name, order, settings)
+            begun = await self._begun(order, request)
+            await self._raise_early_failure(begun, order, settings)
         except api.AlreadyExists:
             pass
         if await self._node(order.ref) is not None:
@@ -165,6 +179,19 @@ class TpuProvider:
         if not is_ours(queued, order.ref):
             raise Conflict(f"queued resource {order.name} is taken in {order.location} by something that is not ours")
         return Queued(ref=order.ref)
+
+    async def _begun(self, order: Order, request: tpu_v2.CreateQueuedResourceRequest) -> str:
+        """The operation that puts the order in the queue.
+
+        One that failed for a passing reason before this call is given again for its request id: then the next id is tried.
+        """
+        name = ""
+        for request.request_id in self._placed.request_ids(order):
+            begun = await _taken(await (await self._client()).create_queued_resource(request, timeout=CALL_SECONDS))
+            name, fault = begun.name, _operation_fault(begun)
+            if fault is None or fault.meaning not in PASSING:
+                break
+        return name
 
     async def _raise_early_failure(self, operation: str, order: Order, settings: TpuSettings) -> None:
         """Wait for the operation to end, but not for long; raise what it failed of. A slice preempted so soon was created."""
@@ -179,9 +206,8 @@ class TpuProvider:
                     raise error_of(fault, self._place(order.location))
                 return
 
-    async def _without_node(self, ref: Ref) -> Observation:
+    async def _without_node(self, ref: Ref, queued: SeenQueued | None) -> Observation:
         """What waits for a node, or lost it; or why there is nothing."""
-        queued = await self._queued(ref)
         if queued is None or not is_ours(queued, ref):
             return await self._gone(ref)
         hosts = (Host(),) * queued.hosts
@@ -193,7 +219,8 @@ class TpuProvider:
         fault = await self._creation_fault(ref)
         if fault is None:
             return Observation(ref=ref, phase=Phase.GONE)
-        return Observation(ref=ref, phase=Phase.GONE, failure=failure_of(fault, self._place(ref.location)))
+        failure = failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
+        return Observation(ref=ref, phase=Phase.GONE, failure=failure)
 
     async def _creation_fault(self, ref: Ref) -> Fault | None:
         request = {"name": self._parent(ref.location), "page_token": ""}
@@ -214,7 +241,7 @@ class TpuProvider:
     async def _hosts(self, ref: Ref, node: SeenNode) -> tuple[Host, ...]:
         asking = self._connection.asking(node.health_said)
         addresses = node.addresses(asking.reach)
-        if node.repaired or node.phase in (Phase.PREEMPTED, Phase.FAILED, Phase.DELETING):
+        if not node.serving:
             return tuple(Host(address=address, asked=address is not None) for address in addresses)
         if asking.health is HealthBy.GUEST_ATTRIBUTES:
             return await self._guests(ref, addresses)
@@ -247,6 +274,10 @@ class TpuProvider:
             return None
         ref = Ref(location=location, name=name, labels=labels)
         return Observation(ref=ref, phase=phase, hosts=hosts, created_at=created_at, failure=failure)
+
+    async def _own_node(self, ref: Ref) -> SeenNode | None:
+        node = await self._node(ref)
+        return node if is_ours(node, ref) else None
 
     async def _node(self, ref: Ref) -> SeenNode | None:
         try:
@@ -302,6 +333,13 @@ async def _open(endpoint: str | None) -> tpu_v2.TpuAsyncClient:
     if endpoint is None:
         return tpu_v2.TpuAsyncClient(credentials=await asyncio.to_thread(find_credentials))
     return tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=grpc.aio.insecure_channel(endpoint)))
+
+
+async def _taken(begun: AsyncOperation) -> operations_pb2.Operation:
+    """The operation that was begun. A failure that it has already is taken from its future, which would log it unasked."""
+    if begun.operation.done:
+        await begun.exception()  # type: ignore[no-untyped-call]
+    return begun.operation
 
 
 def _operation_fault(operation: operations_pb2.Operation) -> Fault | None:

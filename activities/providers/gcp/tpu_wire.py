@@ -8,8 +8,9 @@ from google.cloud import tpu_v2
 
 from activities.providers.gcp import catalogue
 from activities.providers.gcp.codes import Meaning
-from activities.providers.gcp.errors import Place, failure_of, fault_of_status
+from activities.providers.gcp.errors import Place, failure_of, fault_of_status, under_maintenance
 from activities.providers.gcp.naming import HEALTH_KEY, owner, ownership_labels
+from activities.providers.gcp.quoting import without_metadata
 from activities.providers.gcp.settings import Capacity, Reach, TpuSettings
 from activities.providers.port import Failure, FailureKind, Labels, Order, Phase, Ref
 
@@ -17,7 +18,7 @@ State = tpu_v2.Node.State
 QueuedState = tpu_v2.QueuedResourceState.State
 
 _PHASES: dict[int, Phase] = {
-    State.CREATING: Phase.CREATING,
+    State.CREATING: Phase.BOOTING,
     State.STARTING: Phase.BOOTING,
     State.READY: Phase.RUNNING,
     State.RESTARTING: Phase.RUNNING,
@@ -33,24 +34,25 @@ _PHASES: dict[int, Phase] = {
     State.HIDING: Phase.DELETING,
     State.HIDDEN: Phase.DELETING,
 }
-"""A node under repair runs, and its hosts are silent until it is mended: how long that is borne is not decided here."""
+"""A node exists from the moment it is shown, so that it boots while it is made. One under repair runs, and whether its hosts
+serve is for them to say: how long their silence is borne is not decided here."""
 
 _QUEUED_PHASES: dict[int, Phase] = {
     QueuedState.CREATING: Phase.QUEUED,
     QueuedState.ACCEPTED: Phase.QUEUED,
     QueuedState.WAITING_FOR_RESOURCES: Phase.QUEUED,
-    QueuedState.PROVISIONING: Phase.CREATING,
+    QueuedState.PROVISIONING: Phase.BOOTING,
     QueuedState.ACTIVE: Phase.FAILED,
     QueuedState.FAILED: Phase.FAILED,
     QueuedState.SUSPENDING: Phase.PREEMPTED,
     QueuedState.SUSPENDED: Phase.PREEMPTED,
     QueuedState.DELETING: Phase.DELETING,
 }
-"""Of a queued resource that has no node. One that is ACTIVE without a node has lost it to somebody's hand."""
+"""Of a queued resource that has no node. One that is PROVISIONING has left the queue; one that is ACTIVE without a node has lost
+it to somebody's hand."""
 
 _DEADLINE_EXCEEDED = 4
 """What a queued resource fails with that waited for capacity until it was no longer valid."""
-_REPAIRED = (State.RESTARTING, State.REIMAGING, State.REPAIRING)
 
 
 def node_of(order: Order, settings: TpuSettings, metadata: Mapping[str, str]) -> tpu_v2.Node:
@@ -81,13 +83,18 @@ def queued_of(order: Order, settings: TpuSettings, node: tpu_v2.Node, *, parent:
             queued.spot = tpu_v2.QueuedResource.Spot()
         case Capacity.RESERVED:
             queued.guaranteed = tpu_v2.QueuedResource.Guaranteed()
-            queued.reservation_name = settings.reservation or ""
+            queued.reservation_name = _reservation(settings.reservation or "", parent)
         case Capacity.ON_DEMAND:
             queued.guaranteed = tpu_v2.QueuedResource.Guaranteed()
     if settings.valid_until_seconds is not None:
         until = timedelta(seconds=settings.valid_until_seconds)
         queued.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(valid_until_duration=until)
     return queued
+
+
+def _reservation(name: str, parent: str) -> str:
+    """The reservation in full, as queued resources name it; another project's is given so."""
+    return name if "/" in name else f"{parent}/reservations/{name}"
 
 
 class SeenNode(NamedTuple):
@@ -102,11 +109,8 @@ class SeenNode(NamedTuple):
 
     @property
     def phase(self) -> Phase:
-        """Its state; once every host has an address it boots, whatever else it says: operations lag behind live nodes."""
-        phase = _PHASES.get(self.pb.state, Phase.CREATING)
-        if phase is Phase.CREATING and None not in self.addresses(Reach.INTERNAL):
-            return Phase.BOOTING
-        return phase
+        """Its state; operations lag behind live nodes, so that hosts may serve before it is READY."""
+        return _PHASES.get(self.pb.state, Phase.BOOTING)
 
     @property
     def health_said(self) -> str | None:
@@ -115,9 +119,14 @@ class SeenNode(NamedTuple):
         return said
 
     @property
-    def repaired(self) -> bool:
-        """Whether it is out of service to be mended, so that its hosts count as silent."""
-        return self.pb.state in _REPAIRED or self.pb.health == tpu_v2.Node.Health.UNHEALTHY_MAINTENANCE
+    def maintained(self) -> bool:
+        """Whether Google took it out of service to mend it."""
+        return self.pb.state == State.REPAIRING or bool(self.pb.health == tpu_v2.Node.Health.UNHEALTHY_MAINTENANCE)
+
+    @property
+    def serving(self) -> bool:
+        """Whether its hosts are worth asking: also while it is mended or begins anew, for some may answer all the same."""
+        return self.phase not in (Phase.PREEMPTED, Phase.FAILED, Phase.DELETING)
 
     @property
     def deleting(self) -> bool:
@@ -126,10 +135,12 @@ class SeenNode(NamedTuple):
 
     @property
     def failure(self) -> Failure | None:
-        """Why it failed, if it did."""
-        if self.phase is not Phase.FAILED:
-            return None
-        return Failure(kind=FailureKind.HOST_LOST, message=f"the node was stopped: {State(self.pb.state).name}")
+        """Why it failed, if it did, or why its hosts are silent, if they are."""
+        if self.phase is Phase.FAILED:
+            return Failure(kind=FailureKind.HOST_LOST, message=f"the node was stopped: {State(self.pb.state).name}")
+        if self.phase is Phase.RUNNING and self.maintained:
+            return under_maintenance(without_metadata(self.pb.health_description, self.pb.metadata))
+        return None
 
     @property
     def created_at(self) -> datetime:
@@ -173,6 +184,11 @@ class SeenQueued(NamedTuple):
         return self.phase is Phase.PREEMPTED
 
     @property
+    def active(self) -> bool:
+        """Whether it says that it has its node."""
+        return bool(self.pb.state.state == QueuedState.ACTIVE)
+
+    @property
     def deleting(self) -> bool:
         """Whether it is already on its way out."""
         return self.phase is Phase.DELETING
@@ -195,6 +211,7 @@ class SeenQueued(NamedTuple):
         if self.pb.state.state != QueuedState.FAILED:
             return Failure(kind=FailureKind.HOST_LOST, message="the node of the queued resource was deleted")
         fault = fault_of_status(self.pb.state.failed_data.error)
+        fault = fault._replace(message=without_metadata(fault.message, self.pb.tpu.node_spec[0].node.metadata))
         expired = self.pb.state.failed_data.error.code == _DEADLINE_EXCEEDED
         return failure_of(fault._replace(meaning=Meaning.STOCKOUT) if expired else fault, place)
 

@@ -1,0 +1,49 @@
+"""Health checks: what hosts answer, and what counts as an answer."""
+
+import asyncio
+from collections.abc import Sequence
+
+import aiohttp
+import pytest
+
+from activities.providers.gcp import health
+from activities.providers.gcp.settings import Connection
+
+HOST = "127.0.0.1"
+BREATH_SECONDS = 0.05
+"""Between the pieces of an answer, so that they arrive apart."""
+
+
+def answered(*pieces: bytes, status: str = "200 OK") -> str | None:
+    """The slice id heard from a host that answers in pieces."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {sum(map(len, pieces))}\r\n\r\n".encode())
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(BREATH_SECONDS)
+        writer.close()
+
+    async def story() -> str | None:
+        async with await asyncio.start_server(answer, HOST, 0) as server, aiohttp.ClientSession() as session:
+            connection = Connection(project="p", health_port=server.sockets[0].getsockname()[1], health_timeout="60s")
+            (host,) = await health.ask([HOST], connection, session)
+            assert (host.address, host.asked) == (HOST, True)
+            return host.answered
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b'{"slice": "s1"}'], [b'{"slice"', b': "s1"}'], [b'{"sl', b'ice": ', b'"s1"', b"}"]], ids=len
+)
+def test_an_answer_counts_in_however_many_pieces_it_comes(pieces: Sequence[bytes]) -> None:
+    assert answered(*pieces) == "s1"
+
+
+def test_an_answer_that_is_not_one_is_silence() -> None:
+    assert answered(b'{"slice": "s1"}', status="503 Service Unavailable") is None
+    assert answered(b'{"slice"') is None
+    assert answered(b'{"slice": "s1"', b" " * health.LONGEST_REPLY, b"}") is None
