@@ -72,13 +72,14 @@ class SliceLife(Value):
 class Sighting(Value):
     """What an inventory or a look tells a slice about itself: the cloud's phase, and how its hosts are.
 
-    `silent_hosts` are hosts that were asked often enough for long enough and never answered.
+    `silent_hosts` are hosts that were asked often enough for long enough and never answered; `hosts` is how many it has.
     """
 
     at: Moment
     phase: Phase
     addressed: bool = False
     healthy: bool = False
+    hosts: Count | None = None
     silent_hosts: tuple[int, ...] = ()
     failure: Failure | None = None
 

@@ -35,6 +35,11 @@ class Outbox:
         """(epoch, revision) of what was sent last."""
         return (self.epoch, self.revision)
 
+    @property
+    def is_delivered(self) -> bool:
+        """Whether all that was sent is on its way, and nothing is to be sent again."""
+        return self._sent is not None
+
     def holds(self, demand: Demand) -> bool:
         """Whether exactly this was sent last."""
         return self._sent is not None and self._sent == demand

@@ -1,20 +1,24 @@
 """Tasks as controllers and people write them, one by one or many at once with `count`, and the demand they make."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Annotated, Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
-from penstock.contract.problems import BadMessage, told
+from penstock.contract.problems import BadMessage, in_words
 from penstock.model.building import Batch, DemandBuilder, build_demand, joined
 from penstock.model.bulk import in_bulk
-from penstock.model.demand import Demand, Task, TaskGang, TaskId
+from penstock.model.demand import MOST_TASKS, Demand, Task, TaskGang, TaskId
 from penstock.model.runs import Fault, FaultCode
 from penstock.model.shape import Gang, Shape
 from penstock.model.units import Positive
 
-MOST_TASKS = 200_000
-"""Tasks of one message, all counts added up: twice what a cluster is made for. Slips of the finger are not unfolded."""
+DESCRIBED_FAULTS = 30
+"""Tasks of one message that cannot be read and are told why, each for itself: what is told is kept in the state."""
+_ALIKE = Fault(code=FaultCode.INVALID, message="it cannot be read; the first such tasks of its message say why")
+"""What the others are told."""
 
 
 class GangItem(Gang):
@@ -70,21 +74,28 @@ def demand_of(written: Sequence[Any]) -> Demand:
 
     Raises `BadMessage` when there are more tasks than anyone has.
     """
+    if len(written) > MOST_TASKS:
+        raise BadMessage(too_many(len(written)))
     items, faults = _read(written)
     wanted = sum(item.tasks for item in items)
     if wanted > MOST_TASKS:
-        raise BadMessage(f"tasks: {wanted} tasks are more than the {MOST_TASKS} that one message may hold; look at count")
+        raise BadMessage(f"{too_many(wanted)}; look at count")
     demand = build_demand(part for item in items for part in item.parts())
-    if not faults:
-        return demand
-    taken = set(demand.task_ids)
+    return joined([demand, _unreadable(written, faults, set(demand.task_ids))]) if faults else demand
+
+
+def _unreadable(written: Sequence[Any], faults: Mapping[int, Fault], taken: set[str]) -> Demand:
+    """An entry for each task that cannot be read, under an id that no other task has."""
     builder = DemandBuilder()
-    for position, fault in faults.items():
-        name = _name_of(written[position], position)
-        name = name if name not in taken else f"{name} (task {position} of its message)"
-        taken.add(name)
-        builder.add(Shape(), (name,), fault=fault)
-    return joined([demand, builder.build()])
+    shape = Shape()
+    for fault, positions in groupby(faults, faults.__getitem__):
+        ids = []
+        for position in positions:
+            name = _name_of(written[position], position)
+            ids.append(name if name not in taken else f"{name} (task {position} of its message)")
+            taken.add(ids[-1])
+        builder.add(shape, ids, entries=len(ids), fault=fault)
+    return builder.build()
 
 
 def invalid_in(demand: Demand) -> int:
@@ -93,19 +104,32 @@ def invalid_in(demand: Demand) -> int:
     return sum(run.entries for run in runs if run.fault is not None and run.fault.code is FaultCode.INVALID)
 
 
+def too_many(tasks: int) -> str:
+    """Why a message with so many tasks is not taken."""
+    return f"tasks: {tasks} tasks are more than the {MOST_TASKS} that one message may hold"
+
+
 def _read(written: Sequence[Any]) -> tuple[list[DemandItem], dict[int, Fault]]:
-    """All at once, which is quick; if anything is wrong one by one, to tell the good from the bad."""
+    """All at once, which is quick; if anything is wrong, what is right is read again without it."""
+    tasks = list(written)
     try:
-        return _ITEMS.validate_python(list(written)), {}
-    except ValidationError:
-        pass
-    items, faults = [], {}
-    for position, task in enumerate(written):
-        try:
-            items.append(DemandItem.model_validate(task))
-        except ValidationError as error:
-            faults[position] = Fault(code=FaultCode.INVALID, message=told(error, DemandItem))
-    return items, faults
+        return _ITEMS.validate_python(tasks), {}
+    except ValidationError as error:
+        mistakes = _mistakes_by_position(error)
+    items = _ITEMS.validate_python([task for position, task in enumerate(tasks) if position not in mistakes])
+    described = {position: in_words(mistakes[position], DemandItem) for position in sorted(mistakes)[:DESCRIBED_FAULTS]}
+    faults = {position: Fault(code=FaultCode.INVALID, message=message) for position, message in described.items()}
+    return items, {position: faults.get(position, _ALIKE) for position in sorted(mistakes)}
+
+
+def _mistakes_by_position(error: ValidationError) -> dict[int, list[ErrorDetails]]:
+    """What is wrong with each task, with paths that begin at the task."""
+    mistakes: dict[int, list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        position, *path = detail["loc"]
+        assert isinstance(position, int)
+        mistakes.setdefault(position, []).append({**detail, "loc": tuple(path)})
+    return mistakes
 
 
 def _name_of(task: Any, position: int) -> str:

@@ -20,6 +20,7 @@ from penstock.contract.messages import (
 )
 from penstock.contract.problems import BadMessage, read
 from penstock.contract.tasks import invalid_in
+from penstock.core.drains import told_empty
 from penstock.core.events import (
     AnyEvent,
     BlockCleared,
@@ -37,7 +38,7 @@ from penstock.core.reception import demand_event
 from penstock.core.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
-from penstock.model.slices import Slice, SliceState, StandingRequest
+from penstock.model.slices import IN_FLIGHT, Slice, SliceState, StandingRequest
 
 _SUGGESTED = 3
 """Names that are suggested for one that is not known."""
@@ -116,6 +117,10 @@ def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptanc
     piece = _slice(state, read(CancelDrainMessage, raw).slice_id)
     if piece.id not in state.drains and piece.state is not SliceState.DRAINING:
         raise BadMessage(f"slice_id: {piece.id} is not draining, it is {piece.state}")
+    if piece.state in IN_FLIGHT:
+        raise BadMessage(f"slice_id: {piece.id} is {piece.state}, so its drain deletes it at once; another comes if it is wanted")
+    if piece.state is SliceState.DELETING or piece.id in told_empty(state):
+        raise BadMessage(f"slice_id: {piece.id} is being deleted; another comes if it is wanted")
     return _done(f"{piece.id} is told to serve again", DrainCancelled(at=at, slice_id=piece.id))
 
 

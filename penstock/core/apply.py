@@ -5,7 +5,9 @@ from typing import Any
 
 from penstock.contract.answers import Rejection
 from penstock.contract.lives import EmptyLetter
-from penstock.core.bookkeeping import BOOKKEEPING, Changes, launched, leaving_by_drain, recovery_after_config
+from penstock.contract.problems import LONGEST_NAME, shortened
+from penstock.core.bookkeeping import BOOKKEEPING, launched, recovery_after_config
+from penstock.core.drains import DRAINS, leaving_by_drain
 from penstock.core.events import (
     AnyEvent,
     BlockCleared,
@@ -14,6 +16,7 @@ from penstock.core.events import (
     ConfigApplied,
     Decided,
     DemandDelta,
+    DemandRefused,
     DemandSnapshot,
     DrainsConfirmed,
     HealthChanged,
@@ -31,8 +34,8 @@ from penstock.core.events import (
 )
 from penstock.core.health import after_config, cleared
 from penstock.core.limits import MINUTE
-from penstock.core.revisions import apply_delta, apply_snapshot
-from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.core.revisions import apply_delta, apply_refused, apply_snapshot
+from penstock.core.state import AutoscalerState, Changes, SourceDemand
 from penstock.model.cluster import ScaleGroup
 from penstock.model.slices import Availability, Slice
 
@@ -76,9 +79,8 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
         "config_revision": state.config_revision + 1,
         "health": health,
         "blocks": after_config(state.blocks, state.config, event.config),
-        "recovery": recovery_after_config(state, event.config),
         "slices": slices,
-    }
+    } | recovery_after_config(state, event.config)
 
 
 def _charged(piece: Slice, groups: Mapping[str, ScaleGroup]) -> Slice:
@@ -97,6 +99,11 @@ def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:
 def _demand_delta(state: AutoscalerState, event: DemandDelta) -> Changes:
     source = state.demand.get(event.source, SourceDemand())
     return {"demand": {**state.demand, event.source: apply_delta(source, event)}}
+
+
+def _demand_refused(state: AutoscalerState, event: DemandRefused) -> Changes:
+    source = state.demand.get(event.source, SourceDemand())
+    return {"demand": {**state.demand, event.source: apply_refused(source, event)}, **_message_rejected(state, event)}
 
 
 def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
@@ -154,28 +161,33 @@ def _block_cleared(state: AutoscalerState, event: BlockCleared) -> Changes:
     return {"health": health, "blocks": cleared(state.blocks, group)}
 
 
-def _message_rejected(state: AutoscalerState, event: MessageRejected) -> Changes:
-    rejection = Rejection(at=event.at, message=event.message, problem=event.problem)
+def _message_rejected(state: AutoscalerState, event: MessageRejected | DemandRefused) -> Changes:
+    rejection = Rejection(at=event.at, message=shortened(event.message, LONGEST_NAME), problem=shortened(event.problem))
     return {"rejected": (*state.rejected, rejection)[-KEPT_REJECTIONS:], "rejected_in_all": state.rejected_in_all + 1}
 
 
 _NEVER_MATTER = (TimePassed, MessageRejected, Decided, SlicesStarted, LettersSent, DrainsConfirmed, RecoveryBegan, Paused)
 """Events after which the same decision would be made, or none."""
 
-_APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = BOOKKEEPING | {
-    ConfigApplied: _config_applied,
-    DemandSnapshot: _demand_snapshot,
-    DemandDelta: _demand_delta,
-    UsageReported: _usage_reported,
-    SlicesOrdered: _slices_ordered,
-    SliceMoved: _slice_moved,
-    SliceGone: _slice_gone,
-    HealthChanged: _health_changed,
-    CapacityRequested: _capacity_requested,
-    CapacityReleased: _capacity_released,
-    BlockCleared: _block_cleared,
-    Paused: lambda _state, event: {"paused": event.reason},
-    Resumed: lambda _state, _event: {"paused": None},
-    MessageRejected: _message_rejected,
-    TimePassed: lambda _state, _event: {},
-}
+_APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = (
+    BOOKKEEPING
+    | DRAINS
+    | {
+        ConfigApplied: _config_applied,
+        DemandSnapshot: _demand_snapshot,
+        DemandDelta: _demand_delta,
+        DemandRefused: _demand_refused,
+        UsageReported: _usage_reported,
+        SlicesOrdered: _slices_ordered,
+        SliceMoved: _slice_moved,
+        SliceGone: _slice_gone,
+        HealthChanged: _health_changed,
+        CapacityRequested: _capacity_requested,
+        CapacityReleased: _capacity_released,
+        BlockCleared: _block_cleared,
+        Paused: lambda _state, event: {"paused": event.reason},
+        Resumed: lambda _state, _event: {"paused": None},
+        MessageRejected: _message_rejected,
+        TimePassed: lambda _state, _event: {},
+    }
+)

@@ -1,28 +1,15 @@
-"""How the ledger follows its slices: orders, reports, audits, drains, recovery."""
+"""How the ledger follows its slices: orders, reports, audits, recovery."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.contract.answers import Trouble
-from penstock.contract.lives import (
-    CancelDrainLetter,
-    DeleteLetter,
-    DrainLetter,
-    DrainTerms,
-    EmptyLetter,
-    Letter,
-    SliceReport,
-    Unowned,
-)
+from penstock.contract.lives import DrainLetter, DrainTerms, SliceReport, Unowned
+from penstock.core.drains import TO_CLOSE
 from penstock.core.events import (
-    Closed,
     Decided,
-    DrainCancelled,
-    DrainOrdered,
-    DrainsConfirmed,
     LaunchesDropped,
-    LettersSent,
     LocationReported,
     RecoveryBegan,
     RollCalled,
@@ -31,17 +18,13 @@ from penstock.core.events import (
 )
 from penstock.core.health import after_deletion, after_failure, after_look, after_ready, after_refused_look
 from penstock.core.specs import places_of
-from penstock.core.state import AutoscalerState, Block, Recovery
+from penstock.core.state import AutoscalerState, Block, Changes, Recovery, without
 from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Phase
 from penstock.model.slices import ENDED, IN_FLIGHT, Launched, Slice, SliceState
 
-Changes = dict[str, Any]
 KEPT_TROUBLES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
-CLOSING = "the cluster is deleted"
-"""Why slices drain when a cluster is given up."""
-TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
 
 _STATE_OF_PHASE = {
     Phase.QUEUED: SliceState.REQUESTING,
@@ -176,11 +159,6 @@ def _matters(before: Slice | None, report: SliceReport) -> bool:
     return not (before.state in IN_FLIGHT and report.state in IN_FLIGHT)
 
 
-def without(table: Mapping[str, Any], ids: set[str]) -> Mapping[str, Any]:
-    """The table without some slices; the same one if it has none of them."""
-    return table if ids.isdisjoint(table) else {key: value for key, value in table.items() if key not in ids}
-
-
 def location_reported(state: AutoscalerState, event: LocationReported) -> Changes:
     """What nobody looks after is adopted or doomed; what is nowhere leaves the ledger."""
     report = event.report
@@ -205,6 +183,7 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
         "letters": tuple(letter for letter in state.letters if letter.slice_id not in missing),
         "starting": (*state.starting, *found),
         "adopted": {**state.adopted, **found},
+        "verified": False,
     }
 
 
@@ -225,11 +204,14 @@ def _is_awaited(state: AutoscalerState, event: LocationReported) -> bool:
 def _recovered(state: AutoscalerState, place: str) -> Changes:
     assert state.recovery is not None
     left = tuple(other for other in state.recovery.waiting if other != place)
-    return {"recovery": _or_over(state.recovery.model_copy(update={"waiting": left}))}
+    return _recovering(state, state.recovery.model_copy(update={"waiting": left}))
 
 
-def _or_over(recovery: Recovery) -> Recovery | None:
-    return None if recovery.roll_called and not recovery.waiting else recovery
+def _recovering(state: AutoscalerState, recovery: Recovery) -> Changes:
+    """How far a recovery is. One that closes the cluster is the last if nothing turned up meanwhile."""
+    if not recovery.roll_called or recovery.waiting:
+        return {"recovery": recovery}
+    return {"recovery": None, "verified": recovery.closing and not state.slices}
 
 
 def _wanted(state: AutoscalerState, one: Unowned, at: datetime) -> bool:
@@ -240,6 +222,8 @@ def _wanted(state: AutoscalerState, one: Unowned, at: datetime) -> bool:
     if config is None:
         return False
     if config.group(one.group) is not None and not state.closing:
+        return True
+    if state.recovery is not None and state.recovery.closing:
         return True
     grace = timedelta(seconds=config.inventory.orphan_grace_seconds)
     return any(piece.id == one.slice_id for piece in state.slices) or one.created_at is None or one.created_at + grace <= at
@@ -255,74 +239,25 @@ def _adopted(state: AutoscalerState, one: Unowned, at: datetime) -> Slice:
 def recovery_began(state: AutoscalerState, event: RecoveryBegan) -> Changes:
     """Nothing is ordered until everyone has been heard."""
     waiting = tuple(place.key for place in places_of(state.config)) if state.config else ()
-    recovery = Recovery(id=event.id, reason=event.reason, since=event.at, waiting=waiting)
+    recovery = Recovery(id=event.id, reason=event.reason, since=event.at, waiting=waiting, closing=event.closing)
     return {"recovery": recovery, "recovered_in": event.run_id or state.recovered_in}
 
 
-def recovery_after_config(state: AutoscalerState, config: ClusterConfig) -> Recovery | None:
+def recovery_after_config(state: AutoscalerState, config: ClusterConfig) -> Changes:
     """A recovery waits for the locations that are configured now, those that are new included."""
     if state.recovery is None:
-        return None
+        return {}
     before = {place.key for place in places_of(state.config)} if state.config else set()
     kept = {*state.recovery.waiting} | ({place.key for place in places_of(config)} - before)
     waiting = tuple(place.key for place in places_of(config) if place.key in kept)
-    return _or_over(state.recovery.model_copy(update={"waiting": waiting}))
+    return _recovering(state, state.recovery.model_copy(update={"waiting": waiting}))
 
 
 def roll_called(state: AutoscalerState, event: RollCalled) -> Changes:
     """Every running slice has been asked."""
     if state.recovery is None or state.recovery.id != event.id:
         return {"matters": False}
-    return {"recovery": _or_over(state.recovery.model_copy(update={"roll_called": True}))}
-
-
-def letters_sent(state: AutoscalerState, event: LettersSent) -> Changes:
-    """Delivered letters are gone; others may have been written, or dropped with their slices, in the meantime."""
-    left = list(state.letters)
-    for letter in event.letters:
-        if letter in left:
-            left.remove(letter)
-    return {"letters": tuple(left)}
-
-
-def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
-    """The slice is no capacity from now on; it is told."""
-    if all(piece.id != event.slice_id for piece in state.slices):
-        return {"matters": False}
-    return {
-        "drains": {**state.drains, event.slice_id: event.terms},
-        "letters": (*state.letters, DrainLetter(slice_id=event.slice_id, terms=event.terms)),
-    }
-
-
-def drain_cancelled(state: AutoscalerState, event: DrainCancelled) -> Changes:
-    """The slice is told to serve again; it is capacity once it says so."""
-    return {
-        "drains": without(state.drains, {event.slice_id}),
-        "letters": (*state.letters, CancelDrainLetter(slice_id=event.slice_id)),
-    }
-
-
-def drains_confirmed(state: AutoscalerState, event: DrainsConfirmed) -> Changes:
-    """Draining slices that are empty are told so."""
-    draining = leaving_by_drain(state)
-    told = tuple(EmptyLetter(slice_id=slice_id) for slice_id in event.slice_ids if slice_id in draining)
-    return {"letters": (*state.letters, *told)}
-
-
-def leaving_by_drain(state: AutoscalerState) -> set[str]:
-    """Slices that drain, or have been ordered to."""
-    return {*state.drains, *(piece.id for piece in state.slices if piece.state is SliceState.DRAINING)}
-
-
-def closed(state: AutoscalerState, event: Closed) -> Changes:
-    """Everything goes: emptied first, or at once if forced."""
-    ids = [piece.id for piece in state.slices]
-    letters: list[Letter] = [DrainLetter(slice_id=slice_id, terms=TO_CLOSE) for slice_id in ids]
-    if event.force:
-        letters = [DeleteLetter(slice_id=slice_id, cause=CLOSING) for slice_id in ids]
-    drains = dict.fromkeys(ids, TO_CLOSE)
-    return {"closing": True, "paused": None, "drains": drains, "letters": (*state.letters, *letters)}
+    return _recovering(state, state.recovery.model_copy(update={"roll_called": True}))
 
 
 def launches_dropped(state: AutoscalerState, event: LaunchesDropped) -> Changes:
@@ -343,10 +278,5 @@ BOOKKEEPING: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
     LocationReported: location_reported,
     RecoveryBegan: recovery_began,
     RollCalled: roll_called,
-    LettersSent: letters_sent,
-    DrainOrdered: drain_ordered,
-    DrainCancelled: drain_cancelled,
-    DrainsConfirmed: drains_confirmed,
-    Closed: closed,
     LaunchesDropped: launches_dropped,
 }

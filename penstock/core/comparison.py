@@ -15,7 +15,10 @@ NOWHERE = "nowhere"
 STATE = "state"
 DOUBLED = "doubled"
 LOST = "lost"
+FOREIGN = "foreign"
 
+_WITHOUT_RESOURCE = {LOST: NO_RESOURCE, NO_WORKFLOW: NOWHERE}
+"""What a difference becomes when the resource goes away: the slice is as wrong as before."""
 _NEEDS_RESOURCE = (SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY, SliceState.DRAINING)
 """States in which the cloud must have the slice; before them it is asked for, after them given back."""
 _STANDING = (*IN_FLIGHT, SliceState.READY, SliceState.DRAINING)
@@ -32,6 +35,8 @@ class Resource(NamedTuple):
     phase: Phase
     created_at: Moment | None = None
     hosts: int = 1
+    made: bool = True
+    """Whether an order of ours made it; else somebody copied our labels."""
 
 
 class Claim(NamedTuple):
@@ -88,11 +93,12 @@ def differences(
     slices on their way or leaving are no difference by themselves.
     """
     slices = {piece.id: piece for piece in ledger}
+    here = [resource for resource in resources if resource.phase is not Phase.GONE]
     present: dict[str, list[Resource]] = {}
-    for resource in resources:
-        if resource.phase is not Phase.GONE:
+    for resource in here:
+        if resource.made:
             present.setdefault(resource.slice_id, []).append(resource)
-    found: list[Difference] = []
+    found = [_foreign(resource) for resource in here if not resource.made]
     for slice_id in sorted({*slices, *workflows, *present}):
         one = _Slice(slice_id, slices.get(slice_id), workflows.get(slice_id), tuple(present.get(slice_id, ())))
         if slice_id not in starting:
@@ -100,10 +106,30 @@ def differences(
     return tuple(found)
 
 
+def _foreign(resource: Resource) -> Difference:
+    """Not ours to delete, whatever its labels say."""
+    told = (
+        f"resource {resource.name} ({resource.phase}) in {resource.place} carries the labels of slice {resource.slice_id}, "
+        "but Penstock did not make it and never touches it: take the labels off, or delete it, in the cloud"
+    )
+    return Difference(slice_id=resource.slice_id, group=resource.group, location=resource.place, kind=FOREIGN, message=told)
+
+
 def settled(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
-    """Differences that two looks agree on: what was in motion at one of them does not count."""
-    before = set(first)
-    return tuple(difference for difference in second if difference in before)
+    """Differences that two looks agree on, as the second saw them: what was in motion at one of them does not count."""
+    before = {_what(difference) for difference in first}
+    return tuple(difference for difference in second if _what(difference) in before)
+
+
+def _what(difference: Difference) -> tuple[str, ...]:
+    """What makes a difference the same at two looks.
+
+    A resource goes on from phase to phase and at last goes away while nobody looks after it. Two books that disagree on a
+    state disagree on another one as soon as one of them moves.
+    """
+    if difference.kind == STATE:
+        return difference.slice_id, STATE, difference.message
+    return difference.slice_id, _WITHOUT_RESOURCE.get(difference.kind, difference.kind)
 
 
 class _Slice(NamedTuple):
@@ -187,5 +213,5 @@ class _Slice(NamedTuple):
     def _doubled(self, place: str) -> Difference | None:
         if len(self.resources) < 2:
             return None
-        names = ", ".join(sorted(resource.name for resource in self.resources))
-        return self._difference(DOUBLED, place, f"slice {self.id} has {len(self.resources)} resources: {names}")
+        named = ", ".join(sorted(f"{resource.name} in {resource.place}" for resource in self.resources))
+        return self._difference(DOUBLED, place, f"slice {self.id} has {len(self.resources)} resources: {named}")

@@ -56,6 +56,17 @@ class DemandDelta(Event):
     added: Demand = Demand()
 
 
+class DemandRefused(Event):
+    """Demand came that is more than can be carried; what its source had stands, and is known to be old."""
+
+    kind: Literal["demand_refused"] = "demand_refused"
+    source: str = "default"
+    epoch: Revision
+    revision: Revision
+    message: str
+    problem: str
+
+
 class UsageReported(Event):
     """What the controller says is running where; slices it does not name keep what was said before."""
 
@@ -94,12 +105,16 @@ class LocationReported(Event):
 
 
 class RecoveryBegan(Event):
-    """The ledger cannot be trusted: nothing is ordered until the roll is called and every location is audited."""
+    """The ledger cannot be trusted: nothing is ordered until the roll is called and every location is audited.
+
+    Before a cluster is `closing` for good, its empty ledger is not trusted either: every location is to show nothing of it.
+    """
 
     kind: Literal["recovery_began"] = "recovery_began"
     id: str
     reason: str
     run_id: str = ""
+    closing: bool = False
 
 
 class RollCalled(Event):
@@ -124,7 +139,7 @@ class SlicesStarted(Event):
 
 
 class LaunchesDropped(Event):
-    """Slices that were ordered are not started after all: the cluster is given up."""
+    """Slices that were ordered are not started after all: the cluster was given up or paused, or is configured otherwise."""
 
     kind: Literal["launches_dropped"] = "launches_dropped"
     slice_ids: tuple[str, ...]
@@ -233,6 +248,7 @@ AnyEvent: TypeAlias = Annotated[
     ConfigApplied
     | DemandSnapshot
     | DemandDelta
+    | DemandRefused
     | UsageReported
     | SlicesOrdered
     | SliceMoved

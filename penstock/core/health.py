@@ -46,11 +46,16 @@ def after_failure(
     scope, subject = _covers(failure, group)
     key = (scope, subject, group.provider.account)
     before = next((block for block in kept if _key(block) == (*key, _family(failure.kind))), None)
-    again = before is not None and (_is_active(before, at) or at - before.at < TOGETHER)
+    again = before is not None and (_is_active(before, at) or _at_once(before, at, ordered_at=at - age))
     if again and failure.kind is not FailureKind.RATE_LIMIT:
         return kept
     failures = 1 if before is None or again else before.failures + 1
     return _with(kept, _block(failure, key, failures, at=at, backoff=backoff))
+
+
+def _at_once(block: Block, at: datetime, *, ordered_at: datetime) -> bool:
+    """Whether a slice fails with the one that was counted. What was ordered after that one failed is another try."""
+    return at - block.at < TOGETHER and ordered_at <= block.at
 
 
 def after_ready(blocks: Sequence[Block], group: ScaleGroup, *, ordered_at: datetime) -> tuple[Block, ...]:

@@ -187,7 +187,7 @@ def _seen(life: SliceLife, event: Seen) -> SliceLife:
         return _failed(life, event.at, loss)
     if sighting.phase in (Phase.QUEUED, Phase.CREATING):
         return _in_queue(life, event.at, queued=sighting.phase is Phase.QUEUED)
-    return _up_to(life, event.at, _reached(sighting))
+    return _up_to(life, event.at, _reached(sighting, hosts=life.spec.hosts))
 
 
 def _loss(life: SliceLife, sighting: Sighting) -> Failure | None:
@@ -201,7 +201,9 @@ def _loss(life: SliceLife, sighting: Sighting) -> Failure | None:
             return sighting.failure or Failure(kind=FailureKind.GONE, message="it is not in the cloud any more")
     if sighting.silent_hosts and life.state in _WITH_HOSTS:
         hosts = ", ".join(map(str, sighting.silent_hosts))
-        return Failure(kind=FailureKind.HOST_LOST, message=f"no answer from host {hosts} of {life.spec.hosts}")
+        return sighting.failure or Failure(
+            kind=FailureKind.HOST_LOST, message=f"no answer from host {hosts} of {life.spec.hosts}"
+        )
     return None
 
 
@@ -214,12 +216,13 @@ def _in_queue(life: SliceLife, at: datetime, *, queued: bool) -> SliceLife:
     return _noted(life, at, "left the cloud's queue", queued=False, since=at)
 
 
-def _reached(sighting: Sighting) -> SliceState | None:
+def _reached(sighting: Sighting, *, hosts: int) -> SliceState | None:
+    """How far the slice has come by what was seen. One with too few hosts, or too many, is not whole, however well they are."""
     if sighting.phase is Phase.BOOTING:
         return SliceState.BOOTING
     if sighting.phase is not Phase.RUNNING:
         return None
-    if not sighting.addressed:
+    if not sighting.addressed or sighting.hosts not in (None, hosts):
         return SliceState.BOOTING
     return SliceState.READY if sighting.healthy else SliceState.INITIALIZING
 

@@ -31,12 +31,13 @@ _LEAVING = (Phase.DELETING, Phase.PREEMPTED, Phase.FAILED)
 """Phases after which absence is no surprise."""
 _PHASES = tuple(Phase)
 _WHAT_STATES_TELL = {
+    SliceState.REQUESTING: (Phase.CREATING, False, False),
     SliceState.BOOTING: (Phase.BOOTING, False, False),
     SliceState.INITIALIZING: (Phase.RUNNING, True, False),
     SliceState.READY: (Phase.RUNNING, True, True),
     SliceState.DRAINING: (Phase.RUNNING, True, True),
 }
-"""Phase, addresses and health that a slice in a state must have been told. One that is only asked for has been told nothing."""
+"""Phase, addresses and health that a slice in a state must have been told; one that is only asked for at least exists."""
 
 
 class Known(NamedTuple):
@@ -51,6 +52,11 @@ class Known(NamedTuple):
     missing_since: float = 0.0
     silences: int = 0
     silent_since: float = 0.0
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether its hosts were well once: they can fall silent, those of one that is starting up cannot."""
+        return self.healthy or bool(self.silent)
 
     @property
     def settled(self) -> bool:
@@ -73,6 +79,7 @@ class Glimpse(NamedTuple):
     healthy: bool | None = None
     silent: tuple[int, ...] = ()
     failure: Failure | None = None
+    hosts: int | None = None
 
 
 class Telling(NamedTuple):
@@ -93,7 +100,7 @@ def after_look(
         before = known.get(glimpse.slice_id)
         table[glimpse.slice_id] = now = _seen(before, glimpse, at=at.timestamp(), rules=rules)
         if _is_news(before, now):
-            tellings.append(Telling(glimpse.slice_id, glimpse.group, _sighting(now, at, glimpse.failure)))
+            tellings.append(Telling(glimpse.slice_id, glimpse.group, _sighting(now, at, glimpse)))
     for slice_id, before in known.items():
         if slice_id in table:
             continue
@@ -131,14 +138,20 @@ def to_ask(
 ) -> tuple[str, ...]:
     """Slices whose hosts are asked for their health now: all that are not known to be well, and the next few of the others.
 
+    One that was well is asked whatever the list shows of it: a host of it may have lost its address, or its machine.
     `asked` is when each was last asked; `elapsed` the seconds since the last look.
     """
-    running = {g.slice_id for g in glimpses if g.phase is Phase.RUNNING and g.addressed}
-    well = {slice_id for slice_id in running if (told := known.get(slice_id)) and told.healthy and not told.silences}
+    once_well = {slice_id for slice_id, told in known.items() if told.has_answered}
+    running = {g.slice_id for g in glimpses if g.phase not in _LEAVING and (g.slice_id in once_well or _may_answer(g))}
+    well = {slice_id for slice_id in running & once_well if known[slice_id].healthy and not known[slice_id].silences}
     period = max(rules.rest_seconds, len(well) / SWEPT_PER_SECOND)
     due = sorted((asked.get(i, 0.0), i) for i in well if at - asked.get(i, 0.0) >= period)
     most = SWEPT_AT_LEAST + ceil(SWEPT_PER_SECOND * elapsed)
     return (*sorted(running - well), *(slice_id for _, slice_id in due[:most]))
+
+
+def _may_answer(glimpse: Glimpse) -> bool:
+    return glimpse.phase is Phase.RUNNING and glimpse.addressed
 
 
 def pause_after(known: Mapping[str, Known], rules: InventoryRules) -> float:
@@ -147,18 +160,31 @@ def pause_after(known: Mapping[str, Known], rules: InventoryRules) -> float:
     return rules.rest_seconds if settled else min(rules.look_seconds, rules.rest_seconds)
 
 
-def not_taken(known: Mapping[str, Known], ledger: Iterable[Slice]) -> tuple[str, ...]:
-    """Slices that were told what their state does not show: a workflow that was started anew has heard nothing yet."""
-    return tuple(piece.id for piece in ledger if (told := known.get(piece.id)) and not _shows(piece.state, told))
+class Doubts(NamedTuple):
+    """Slices that were told what their state does not show: a workflow that was started anew has heard nothing yet.
+
+    The ledger may lag behind what a slice was told a moment ago, so they are told again only if the next audit shows it too.
+    """
+
+    tell_again: frozenset[str] = frozenset()
+    until_next: frozenset[str] = frozenset()
+
+    def after(self, known: Mapping[str, Known], ledger: Iterable[Slice]) -> "Doubts":
+        """The doubts after another audit."""
+        found = frozenset(piece.id for piece in ledger if (told := known.get(piece.id)) and not _shows(piece.state, told))
+        return Doubts(found & self.until_next, found - self.until_next)
 
 
 def unheard_of(known: Mapping[str, Known], ledger: Iterable[Slice]) -> tuple[Slice, ...]:
-    """Slices that must have been seen once, of which a watch knows nothing: a worker that is killed takes what it saw along."""
+    """Slices that may exist, of which a watch knows nothing: a worker that is killed takes what it saw along."""
     return tuple(piece for piece in ledger if piece.state in _WHAT_STATES_TELL and piece.id not in known)
 
 
 def recalled(known: Mapping[str, Known], ledger: Iterable[Slice]) -> KnownTable:
-    """What is known once the ledger's slices of this place were read: who was there can be missed, who was well can fall ill."""
+    """What is known once the ledger's slices that were created here were read.
+
+    Who was there can be missed, also who vanished before the first look; who was well can fall ill.
+    """
     table = dict(known)
     for piece in ledger:
         if piece.state not in _WHAT_STATES_TELL:
@@ -167,8 +193,8 @@ def recalled(known: Mapping[str, Known], ledger: Iterable[Slice]) -> KnownTable:
         told = known.get(piece.id)
         if told is None:
             table[piece.id] = Known(piece.group, phase, addressed, healthy)
-        elif healthy and told.phase is Phase.RUNNING and not told.silent:
-            table[piece.id] = told._replace(healthy=True)
+        elif healthy and told.phase not in _LEAVING and not told.silent:
+            table[piece.id] = told._replace(phase=phase, addressed=addressed, healthy=True)
     return table
 
 
@@ -211,21 +237,24 @@ def _one_per_slice(glimpses: Iterable[Glimpse]) -> list[Glimpse]:
 
 
 def _seen(before: Known | None, glimpse: Glimpse, *, at: float, rules: InventoryRules) -> Known:
-    """A slice that was healthy stays so until its hosts were silent for long enough, or it no longer runs."""
-    was_healthy = before is not None and before.healthy
+    """A slice that was well stays so until its hosts were asked and silent for long enough, or it is on its way out.
+
+    A host that has lost its address, or its machine, is silent; hosts that answer run, whatever the cloud still says.
+    """
     now = Known(glimpse.group, glimpse.phase, glimpse.addressed)
-    if glimpse.phase is not Phase.RUNNING:
+    if glimpse.phase in _LEAVING:
         return now
-    if glimpse.healthy is None:
-        return now if before is None else before._replace(phase=now.phase, addressed=now.addressed, misses=0, missing_since=0.0)
     if glimpse.healthy:
-        return now._replace(healthy=True)
-    if before is None or not (was_healthy or before.silent):
+        return now._replace(phase=Phase.RUNNING, healthy=True)
+    if before is None or not before.has_answered:
         return now
+    before = before._replace(misses=0, missing_since=0.0)
+    if glimpse.healthy is None:
+        return before
     silences, since = before.silences + 1, before.silent_since or at
     if _enough(silences, at - since, rules):
         return now._replace(silent=glimpse.silent, silences=silences, silent_since=since)
-    return now._replace(healthy=before.healthy, silent=before.silent, silences=silences, silent_since=since)
+    return before._replace(silences=silences, silent_since=since)
 
 
 def _missed(before: Known, *, at: float) -> Known:
@@ -246,12 +275,13 @@ def _told(known: Known) -> tuple[Phase, bool, bool, tuple[int, ...]]:
     return (known.phase, known.addressed, known.healthy, known.silent)
 
 
-def _sighting(known: Known, at: datetime, failure: Failure | None) -> Sighting:
+def _sighting(known: Known, at: datetime, glimpse: Glimpse) -> Sighting:
     return Sighting(
         at=at,
         phase=known.phase,
         addressed=known.addressed,
         healthy=known.healthy,
         silent_hosts=known.silent,
-        failure=failure,
+        hosts=glimpse.hosts,
+        failure=None if known.healthy else glimpse.failure,
     )

@@ -1,6 +1,6 @@
 """Reception: raw JSON from controllers, slices and inventories becomes events. What cannot be used becomes an event too."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -10,11 +10,12 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.contract import names
 from penstock.contract.lives import LocationReport, SliceReports
 from penstock.contract.messages import ConfirmDrainMessage, DemandMessage, ReportMessage, UsageMessage
-from penstock.contract.problems import BadMessage, path_text, read
+from penstock.contract.problems import LONGEST_NAME, BadMessage, path_text, read, shortened
 from penstock.contract.tasks import demand_of
 from penstock.core.events import (
     AnyEvent,
     DemandDelta,
+    DemandRefused,
     DemandSnapshot,
     DrainsConfirmed,
     LocationReported,
@@ -23,6 +24,7 @@ from penstock.core.events import (
     UsageReported,
 )
 from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.core.weight import names_fit, overweight, without_names
 from penstock.model.cluster import ScaleGroup
 from penstock.model.demand import Demand
 from penstock.model.slices import SliceUsage
@@ -38,7 +40,7 @@ def receive(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> Rece
     """What a signal means for the state. Never raises: a workflow whose handler does stands still for good."""
     read_signal = _SIGNALS.get(name)
     if read_signal is None:
-        close = get_close_matches(name, list(_SIGNALS), n=1)
+        close = get_close_matches(name[:LONGEST_NAME], list(_SIGNALS), n=1)
         hint = f"did you mean {close[0]}?" if close else f"signals: {', '.join(_SIGNALS)}"
         return (MessageRejected(at=at, message=name, problem=f"there is no such signal; {hint}"),)
     try:
@@ -88,24 +90,24 @@ def _report(state: AutoscalerState, raw: bytes, at: datetime) -> Received:
     message = read(ReportMessage, raw)
     events: Received = ()
     if message.demand is not None:
-        events += (demand_event(state, message.demand, at),)
+        events += _demand_events(state, message.demand, at, names.REPORT)
     if message.usage is not None:
         events += _usage_events(state, message.usage, at, names.REPORT)
     if message.confirmed:
-        events += (DrainsConfirmed(at=at, slice_ids=message.confirmed),)
+        events += _confirmed_events(state, message.confirmed, at, names.REPORT)
     return events
 
 
 def _demand(state: AutoscalerState, raw: bytes, at: datetime) -> Received:
-    return (demand_event(state, read(DemandMessage, raw), at),)
+    return _demand_events(state, read(DemandMessage, raw), at, names.DEMAND)
 
 
 def _usage(state: AutoscalerState, raw: bytes, at: datetime) -> Received:
     return _usage_events(state, read(UsageMessage, raw).usage, at, names.USAGE)
 
 
-def _confirm_drain(_state: AutoscalerState, raw: bytes, at: datetime) -> Received:
-    return (DrainsConfirmed(at=at, slice_ids=read(ConfirmDrainMessage, raw).slices),)
+def _confirm_drain(state: AutoscalerState, raw: bytes, at: datetime) -> Received:
+    return _confirmed_events(state, read(ConfirmDrainMessage, raw).slices, at, names.CONFIRM_DRAIN)
 
 
 def _pressure(_state: AutoscalerState, _raw: bytes, at: datetime) -> Received:
@@ -135,6 +137,40 @@ _SIGNALS: dict[str, Callable[[AutoscalerState, bytes, datetime], Received]] = {
 _USAGE: TypeAdapter[SliceUsage] = TypeAdapter(SliceUsage)
 
 
+def _demand_events(state: AutoscalerState, message: DemandMessage, at: datetime, name: str) -> Received:
+    """The demand, or that it is too much: a sender that cannot be answered is asked for a snapshot, and told why."""
+    event = demand_event(state, message, at)
+    problem = overweight(state, event)
+    if problem is None:
+        return (event,)
+    stamp = {"epoch": event.epoch, "revision": event.revision}
+    return (DemandRefused(at=at, source=event.source, **stamp, message=name, problem=problem),)
+
+
+def _confirmed_events(state: AutoscalerState, slice_ids: Sequence[str], at: datetime, name: str) -> Received:
+    return (DrainsConfirmed(at=at, slice_ids=tuple(slice_ids)), *_strangers(state, slice_ids, at, name))
+
+
+def _strangers(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, name: str) -> Received:
+    """A rejection for ids that are no slices of this cluster.
+
+    A controller is always a moment behind and names slices that have just gone, thousands of them after a large drain. So an id
+    that begins like those of a group is taken for one of its former slices; and while the ledger is incomplete, so is any.
+    """
+    if state.config is None or state.recovery is not None:
+        return ()
+    groups = {group.name for group in state.config.groups} | {piece.group for piece in state.slices}
+    own = tuple(f"{group}-" for group in groups)
+    known = {piece.id for piece in state.slices}
+    strange = [slice_id for slice_id in slice_ids if slice_id not in known and not slice_id.startswith(own)]
+    if not strange:
+        return ()
+    listed = ", ".join(repr(shortened(slice_id, LONGEST_NAME)) for slice_id in strange[:_TOLD])
+    more = f" and {len(strange) - _TOLD} more" if len(strange) > _TOLD else ""
+    problem = f"no slice is called {listed}{more}; the ids are in the list of slices"
+    return (MessageRejected(at=at, message=name, problem=problem),)
+
+
 def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: datetime, message: str) -> Received:
     """Usage of slices that could be read; the others keep what was said of them before, and the sender is told."""
     groups = _groups_of(state)
@@ -145,7 +181,11 @@ def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: dateti
             usage[slice_id] = _slice_usage(value, groups.get(slice_id))
         except BadMessage as bad:
             problems.append(f"usage.{slice_id}{bad}")
+    if not names_fit(state, usage):
+        usage = without_names(usage)
+        problems.insert(0, "usage: names more running tasks than can be carried, so it counts without names; give shorter ones")
     events: Received = (UsageReported(at=at, usage=usage),) if usage else ()
+    events += _strangers(state, usage, at, message)
     if problems:
         more = f"; and {len(problems) - _TOLD} more slices" if len(problems) > _TOLD else ""
         events += (MessageRejected(at=at, message=message, problem="; ".join(problems[:_TOLD]) + more),)

@@ -64,11 +64,6 @@ def remedy_for(snapshot: Snapshot, decision: Decision, unmet: Unmet, *, effort: 
     return _Trials(snapshot, decision, effort).remedy_for(unmet)
 
 
-def with_remedy(config: ClusterConfig, remedy: Remedy) -> ClusterConfig:
-    """The configuration with the remedy applied."""
-    return _with_setting(config, remedy.setting, remedy.after)
-
-
 def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]:
     """Settings that hold the candidates back, with their values."""
     config = snapshot.config
@@ -135,7 +130,7 @@ class _Trials:
             if self._effort < self._cost and len(self._made) >= self._least_tried:
                 return None
             self._effort -= self._cost
-            config = _with_setting(self._snapshot.config, setting, value)
+            config = with_setting(self._snapshot.config, setting, value)
             self._made[setting, value] = decide(self._snapshot.model_copy(update={"config": config}))
         return self._made[setting, value]
 
@@ -168,7 +163,8 @@ def _amount(snapshot: Snapshot, decision: Decision, setting: Setting) -> int:
     return sum(piece.group == setting.name for piece in snapshot.slices) + planned[setting.name]
 
 
-def _with_setting(config: ClusterConfig, setting: Setting, value: int) -> ClusterConfig:
+def with_setting(config: ClusterConfig, setting: Setting, value: int) -> ClusterConfig:
+    """The configuration with one setting changed."""
     kind, name, field = setting
     if kind == "cluster":
         return config.model_copy(update={field: value})

@@ -1,6 +1,6 @@
 """Demand that never drifts: what fits is applied, what is old is ignored, what does not fit asks for a snapshot."""
 
-from penstock.core.events import DemandDelta, DemandSnapshot
+from penstock.core.events import DemandDelta, DemandRefused, DemandSnapshot
 from penstock.core.state import PartialDemand, SourceDemand
 from penstock.model.building import joined, without
 from penstock.model.demand import Demand
@@ -43,6 +43,15 @@ def apply_delta(source: SourceDemand, event: DemandDelta) -> SourceDemand:
     if demand.duplicate is not None:
         return _resync(source, f"revision {event.revision} adds task {demand.duplicate}, which is waiting already")
     return source.model_copy(update={"revision": event.revision, "demand": demand, "partial": _newer(source, stamp)})
+
+
+def apply_refused(source: SourceDemand, event: DemandRefused) -> SourceDemand:
+    """What is known stands, and a snapshot must come that can be kept; parts of this one are of no use any more."""
+    stamp = (event.epoch, event.revision)
+    if stamp <= source.stamp:
+        return source
+    source = _hearing(source, stamp)
+    return _resync(source.model_copy(update={"partial": _newer(source, stamp)}), event.problem)
 
 
 def _misfit(source: SourceDemand, event: DemandDelta) -> str | None:

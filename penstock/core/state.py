@@ -1,7 +1,8 @@
 """The autoscaler's state: one value, small enough to carry at a hundred thousand tasks and five thousand slices."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -18,6 +19,8 @@ from penstock.model.value import Value
 
 BEFORE_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of a state to which nothing has happened yet."""
+Changes = dict[str, Any]
+"""Fields of a state that an event changes, with their new values."""
 
 
 class PartialDemand(Value):
@@ -84,6 +87,8 @@ class Recovery(Value):
     roll_called: bool = False
     waiting: tuple[str, ...] = ()
     """Locations (`account/location`) that have not given a complete listing."""
+    closing: bool = False
+    """Whether the cluster ends after it: a listing then counts only if it shows nothing of the cluster."""
 
 
 class AutoscalerState(Value):
@@ -116,6 +121,8 @@ class AutoscalerState(Value):
     told: int = 0
     paused: str | None = None
     closing: bool = False
+    verified: bool = False
+    """Whether every location showed nothing of the cluster after its ledger had become empty."""
     recovery: Recovery | None = None
     recovered_in: str = ""
     """The run that last recovered: a run that was reset finds another one here."""
@@ -127,3 +134,8 @@ class AutoscalerState(Value):
     def resync_needed(self) -> dict[str, str]:
         """Why each source must send a snapshot, for sources that must."""
         return {name: source.resync_needed for name, source in sorted(self.demand.items()) if source.resync_needed}
+
+
+def without(table: Mapping[str, Any], ids: set[str]) -> Mapping[str, Any]:
+    """The table without some slices; the same one if it has none of them."""
+    return table if ids.isdisjoint(table) else {key: value for key, value in table.items() if key not in ids}

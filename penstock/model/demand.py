@@ -7,13 +7,15 @@ from functools import cached_property
 from operator import attrgetter, mul
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, model_validator
 
-from penstock.model.packed import Ids, PackedSchema, pack, unpack
+from penstock.model.packed import Ids, PackedSchema, longest, pack, unpack
 from penstock.model.runs import Run, Runs
 from penstock.model.shape import Gang, Shape
 from penstock.model.value import Value
 
+MOST_TASKS = 200_000
+"""Tasks of one message, all counts added up: twice what a cluster is made for. Slips of the finger are not unfolded."""
 TaskId = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """Any text without control characters: ids are shown on terminals."""
 
@@ -39,8 +41,8 @@ def _pack_shapes(shapes: tuple[Shape, ...]) -> str:
     return pack([shape.model_dump(mode="json", exclude_defaults=True) for shape in shapes])
 
 
-def _unpack_shapes(value: Any) -> Any:
-    return unpack(value) if isinstance(value, str) else value
+def _unpack_shapes(value: Any, info: ValidationInfo) -> Any:
+    return unpack(value, longest(info)) if isinstance(value, str) else value
 
 
 Shapes = Annotated[
@@ -139,6 +141,11 @@ class Demand(Value):
         if gangs != len(self.gang_ids):
             raise ValueError(f"runs count {gangs} gangs, but {len(self.gang_ids)} gang_ids are given")
         return self
+
+    @cached_property
+    def packed_size(self) -> int:
+        """Bytes of it as JSON."""
+        return len(self.model_dump_json())
 
     @cached_property
     def _starts(self) -> list[int]:

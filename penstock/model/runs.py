@@ -5,11 +5,11 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import PlainSerializer, TypeAdapter, WrapValidator
+from pydantic import PlainSerializer, TypeAdapter, ValidationInfo, WrapValidator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
 from penstock.model.bulk import in_bulk
-from penstock.model.packed import PackedSchema, pack_ints, unpack_ints
+from penstock.model.packed import PackedSchema, longest, pack_ints, unpack_ints
 from penstock.model.value import Value
 
 
@@ -57,14 +57,15 @@ def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
 
 
 @in_bulk
-def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     """Runs that were packed here are trusted; anything else is checked one by one."""
     if isinstance(value, tuple) and all(type(run) is Run for run in value):
         return value
     if not (isinstance(value, list) and value and isinstance(value[0], str)):
         return validate(value)
-    shapes, entries, pending, rare = value
-    columns = zip(unpack_ints(shapes), unpack_ints(entries), unpack_ints(pending), repeat(()), repeat(None))
+    *numbers, rare = value
+    shapes, entries, pending = (unpack_ints(column, longest(info)) for column in numbers)
+    columns = zip(shapes, entries, pending, repeat(()), repeat(None))
     runs = list(map(Run._make, columns))
     for position, (apart, fault) in rare.items():
         apart, fault = _RARE.validate_python((apart, fault))

@@ -11,7 +11,7 @@ from penstock.contract.messages import LARGEST_MESSAGE
 from penstock.contract.problems import BadMessage
 from penstock.core.acceptance import accept
 from penstock.core.apply import replay
-from penstock.core.events import Closed, ConfigApplied, SlicesOrdered
+from penstock.core.events import AnyEvent, Closed, ConfigApplied, DrainsConfirmed, SliceMoved, SlicesOrdered
 from penstock.core.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
@@ -67,6 +67,20 @@ def test_a_drain_is_ordered_and_cancelled() -> None:
     state, _ = done("cancel_drain", {"slice_id": "small-1"}, state)
     assert state.drains == {}
     assert done("drain_slice", {"slice_id": "small-2"})[0] is STATE
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (SliceMoved(at=NOW, slice_id="small-1", state=SliceState.BOOTING), "is BOOTING, so its drain deletes it at once"),
+        (SliceMoved(at=NOW, slice_id="small-1", state=SliceState.DELETING), "is being deleted"),
+        (DrainsConfirmed(at=NOW, slice_ids=("small-1",)), "is being deleted"),
+    ],
+)
+def test_a_drain_that_nothing_can_call_off_is_not_cancelled(seen: AnyEvent, told: str) -> None:
+    state, _ = done("drain_slice", {"slice_id": "small-1"})
+    with pytest.raises(BadMessage, match=told):
+        done("cancel_drain", {"slice_id": "small-1"}, replay([seen], state))
 
 
 def test_pausing_twice_and_resuming_twice_is_no_mistake() -> None:

@@ -1,6 +1,8 @@
 """Keys and certificates come from the environment, as Temporal's own tools read them; commands and workers need nothing else."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,21 @@ def test_a_profile_of_temporals_own_file_is_enough(monkeypatch: pytest.MonkeyPat
 
     assert (settings["target_host"], settings["namespace"], settings["api_key"]) == (CLOUD, "ns.a1b2c", "the-key")
     assert settings["tls"]
+
+
+WITHOUT_PACKAGES = """
+import asyncio, sys
+sys.modules["opentelemetry"] = None
+from penstock.connection import can_trace, flush_traces
+assert not can_trace()
+asyncio.run(flush_traces())
+"""
+
+
+def test_a_program_that_wants_traces_without_their_packages_works_and_is_told_once() -> None:
+    wanted = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317"}
+
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PACKAGES], env=wanted, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("install penstock[traces]") == 1

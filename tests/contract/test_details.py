@@ -6,6 +6,7 @@ from penstock.contract.answers import ClusterStatus, GroupStatus, RecoveryStatus
 from penstock.model.decision import Code
 from penstock.model.slices import Availability, SliceState
 from workflows.details import LARGEST_DETAILS, details_of
+from workflows.tables import GAP
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -15,7 +16,7 @@ def test_groups_stand_in_a_table_and_unmet_demand_below_it() -> None:
     dry = GroupStatus(name="dry", slices=slices, max_slices=9, availability=Availability.BACKOFF, until=NOON)
     demand = {"default": SourceStatus(epoch=1, revision=1, tasks=7)}
     told = details_of(ClusterStatus(cluster="x", version=1, groups=(dry,), demand=demand, unmet={Code.NO_CAPACITY: 3}))
-    assert "| dry | 2 | 2 | 1 | 9 | backoff until 2030-01-01 12:00:00 UTC |" in told
+    assert "|dry|2|2|1|9|backoff until 2030-01-01 12:00:00 UTC|" in told.replace(f"{GAP} ", "").replace("| ", "|")
     assert told.endswith("7 tasks are waiting or placed; unmet: 3 no_capacity.")
 
 
@@ -24,6 +25,8 @@ def test_it_says_why_nothing_is_ordered() -> None:
     told = details_of(ClusterStatus(cluster="x", version=1, paused="maintenance", recovery=recovery))
     assert "**Paused.** maintenance" in told
     assert "**Recovering:** the ledger is empty. Waiting for sim/a." in told
+    told = details_of(ClusterStatus(cluster="x", version=1, closing=True, recovery=recovery))
+    assert "**Making sure:** the ledger is empty. Waiting for sim/a." in told
 
 
 def test_a_thousand_groups_are_cut_before_the_ui_refuses_them() -> None:

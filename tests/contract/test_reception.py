@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.contract import problems, tasks
+from penstock.contract.problems import in_words
+from penstock.contract.tasks import invalid_in
 from penstock.core.apply import replay
 from penstock.core.events import (
     AnyEvent,
@@ -14,6 +17,7 @@ from penstock.core.events import (
     DemandSnapshot,
     DrainsConfirmed,
     MessageRejected,
+    RecoveryBegan,
     SlicesOrdered,
     SlicesReported,
     UsageReported,
@@ -60,6 +64,50 @@ def test_one_bad_task_is_an_entry_that_says_why_and_costs_the_others_nothing() -
     faults = [run.fault for run in event.demand.workload.runs]
     assert faults[0] is None
     assert "did you mean cpu?" in (faults[1].message if faults[1] else "")
+
+
+def test_the_first_of_many_bad_tasks_say_why_and_the_others_cost_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = []
+
+    def counted(*args: Any) -> str:
+        described.append(args)
+        return in_words(*args)
+
+    monkeypatch.setattr(tasks, "in_words", counted)
+    bad = 5_000
+    written = [{"id": f"task-{i}", "resources": {"cpu": f"{i} or so"}, "nodes": i} for i in range(bad)]
+    (event,) = received("demand", [{"id": "good"}, *written])
+    assert isinstance(event, DemandSnapshot)
+    assert event.demand.task_ids == ("good", *(f"task-{i}" for i in range(bad)))
+    assert invalid_in(event.demand) == bad
+    assert len(described) == tasks.DESCRIBED_FAULTS
+    faults = [run.fault.message for run in event.demand.workload.runs if run.fault]
+    assert len(faults) == tasks.DESCRIBED_FAULTS + 1
+    assert "'0 or so'" in faults[0]
+    assert "nodes: unknown key; known keys: " in faults[0]
+    assert faults[-1] == "it cannot be read; the first such tasks of its message say why"
+
+
+def test_schemas_are_made_once_however_many_keys_are_unknown() -> None:
+    received("demand", [{"id": "a", "nodes": 1}])
+    made = problems._schema.cache_info().misses
+    received("demand", [{"id": f"task-{i}", "nodes": 1, f"key {i}": 1} for i in range(50)])
+    assert problems._schema.cache_info().misses == made
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("demand", {"k" * 1_000_000: 3}),
+        ("demand", [{"id": "a", "k" * 1_000_000: 3}]),
+        ("demand", [{"id": "a", "resources": {"memory": "1" * 1_000_000}}]),
+        ("usage", {"usage": {"k" * 1_000_000: 3}}),
+        ("x" * 100_000, {}),
+    ],
+)
+def test_little_is_kept_of_a_mistake_as_large_as_a_message(name: str, message: Any) -> None:
+    state = replay(received(name, message), STATE)
+    assert len(state.model_dump_json()) < len(STATE.model_dump_json()) + 2_000
 
 
 def test_demand_may_name_any_configuration_there_was_and_none_that_was_not() -> None:
@@ -139,3 +187,37 @@ def test_slices_report_and_a_bad_report_is_rejected() -> None:
 def test_queue_lengths_and_unknown_signals_are_told_apart() -> None:
     assert "not supported yet" in rejection("pressure", {"group": "pair", "queued": 3})
     assert "did you mean demand?" in rejection("demnd", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("usage", {"usage": {f"host{i}": "idle" for i in range(5)}}),
+        ("confirm_drain", [f"host{i}" for i in range(5)]),
+        ("report", {"confirmed": [f"host{i}" for i in range(5)]}),
+    ],
+)
+def test_ids_that_are_no_slices_are_told(name: str, message: Any) -> None:
+    told = received(name, message)[-1]
+    assert isinstance(told, MessageRejected)
+    assert told.message == name
+    assert told.problem == "no slice is called 'host0', 'host1', 'host2' and 2 more; the ids are in the list of slices"
+
+
+def test_slices_that_have_just_gone_are_not_told() -> None:
+    gone = "pair-300101-000000-0123abcd"
+    assert [type(event) for event in received("usage", {"usage": {gone: "idle"}})] == [UsageReported]
+    assert [type(event) for event in received("confirm_drain", [gone, "pair-1"])] == [DrainsConfirmed]
+
+
+def test_nobody_is_a_stranger_to_a_ledger_that_is_incomplete() -> None:
+    began = RecoveryBegan(at=NOW, id="r", reason="it was reset")
+    for state in (AutoscalerState(), replay([began], STATE)):
+        (event,) = received("confirm_drain", ["other-1"], state)
+        assert isinstance(event, DrainsConfirmed)
+
+
+def test_packed_demand_holds_no_more_tasks_than_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problems, "MOST_TASKS", 100)
+    demand = tasks.demand_of([{"id": "a", "count": 101}])
+    assert "more than the 100 values" in rejection("demand", {"demand": json.loads(demand.model_dump_json())})

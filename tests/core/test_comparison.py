@@ -126,8 +126,23 @@ def test_a_slice_that_the_cloud_took_away() -> None:
 
 
 def test_two_resources_of_one_slice() -> None:
-    told = compared(resource(), resource(name="other"), ledger=[piece()], workflows={"s1": SliceState.READY})
-    assert told == [("doubled", "slice s1 has 2 resources: other, s1-name")]
+    there = resource()._replace(place="sim/zone-b")
+    told = compared(resource(), there, ledger=[piece()], workflows={"s1": SliceState.READY})
+    assert told == [("doubled", "slice s1 has 2 resources: s1-name in sim/zone-a, s1-name in sim/zone-b")]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_resource_that_only_carries_our_labels_is_foreign_and_says_nothing_of_the_slice(*, known: bool) -> None:
+    copied = resource(name="copy")._replace(made=False)
+    ours: dict[str, Any] = {"ledger": [piece()], "workflows": {"s1": SliceState.READY}}
+    told = compared(resource(), copied, **ours) if known else compared(copied)
+    assert told == [
+        (
+            "foreign",
+            "resource copy (running) in sim/zone-a carries the labels of slice s1, but Penstock did not make it and never "
+            "touches it: take the labels off, or delete it, in the cloud",
+        )
+    ]
 
 
 def test_only_what_two_looks_agree_on_counts() -> None:
@@ -137,3 +152,29 @@ def test_only_what_two_looks_agree_on_counts() -> None:
     second = differences((piece(state=SliceState.INITIALIZING),), resources=[resource()], **rest)
     assert settled(first, second) == ()
     assert settled(first, first) == first
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        ([resource(phase=Phase.PREEMPTED)], [], "no_resource"),
+        ([resource(phase=Phase.PREEMPTED)], [resource(phase=Phase.DELETING)], "lost"),
+    ],
+)
+def test_a_slice_that_the_cloud_took_away_is_a_difference_however_far_its_resource_is_gone(
+    first: list[Resource], second: list[Resource], kind: str
+) -> None:
+    claims = {"s1": Claim("small", SliceState.READY, HERE)}
+    rest: dict[str, Any] = {"starting": (), "unlisted": (), "places": {}, "workflows": claims}
+    before, after = (differences((piece(),), resources=resources, **rest) for resources in (first, second))
+    assert settled(before, after) == after
+    assert [one.kind for one in after] == [kind]
+
+
+@pytest.mark.parametrize(("second", "kind"), [([resource(phase=Phase.BOOTING)], "no_workflow"), ([], "nowhere")])
+def test_a_slice_that_nobody_looks_after_is_a_difference_whatever_its_resource_does(second: list[Resource], kind: str) -> None:
+    rest: dict[str, Any] = {"starting": (), "unlisted": (), "places": {}, "workflows": {}}
+    first = [resource(phase=Phase.CREATING)]
+    before, after = (differences((piece(),), resources=resources, **rest) for resources in (first, second))
+    assert settled(before, after) == after
+    assert [one.kind for one in after] == [kind]

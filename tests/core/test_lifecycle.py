@@ -79,7 +79,11 @@ BOOTS = seen(Phase.BOOTING)
 RUNS = seen(Phase.RUNNING)
 ADDRESSED = seen(Phase.RUNNING, addressed=True)
 HEALTHY = seen(Phase.RUNNING, addressed=True, healthy=True)
+HALF = seen(Phase.RUNNING, addressed=True, healthy=True, hosts=1)
 SILENT = seen(Phase.RUNNING, addressed=True, silent_hosts=(1,))
+MENDED = seen(
+    Phase.RUNNING, addressed=True, silent_hosts=(1,), failure=Failure(kind=FailureKind.PREEMPTED, message="maintenance")
+)
 PREEMPTED = seen(Phase.PREEMPTED)
 BROKEN = seen(Phase.FAILED, failure=Failure(kind=FailureKind.QUOTA, message="later"))
 BROKEN_SOMEHOW = seen(Phase.FAILED)
@@ -122,6 +126,8 @@ SENTENCES: list[tuple[str, Sequence[LifeEvent], SliceState, str]] = [
     ("preempted on its way is lost", [created(), BOOTS, PREEMPTED], DELETING, "preempted"),
     ("preempted in a drain is lost", [created(), HEALTHY, DRAIN, PREEMPTED], DELETING, "preempted"),
     ("one host lost is the slice lost", [created(), HEALTHY, SILENT], DELETING, "host_lost"),
+    ("hosts lost for a reason that the cloud says are lost for it", [created(), HEALTHY, MENDED], DELETING, "preempted"),
+    ("with too few hosts it is not whole, however well they are", [created(), HALF], BOOTING, ""),
     ("a host cannot be silent before it has an address", [created(), BOOTS, SILENT], INITIALIZING, ""),
     ("what the cloud gave up ends for the cloud's reason", [created(), BROKEN], DELETING, "quota"),
     ("what the cloud gave up without a reason is gone", [created(), BROKEN_SOMEHOW], DELETING, "gone"),

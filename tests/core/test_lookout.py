@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from penstock.contract.lives import Sighting
 from penstock.core.lookout import (
+    Doubts,
     Glimpse,
     Known,
     KnownTable,
     after_look,
-    not_taken,
     pack_known,
     pause_after,
     recalled,
@@ -79,11 +81,11 @@ def test_what_the_cloud_lost_takes_several_misses_over_a_least_time() -> None:
 def test_what_vanished_together_with_the_worker_that_watched_it_is_missed_all_the_same() -> None:
     ledger = [Slice(id=state.lower(), group="small", state=state) for state in SliceState]
     unheard = unheard_of({"draining": WELL}, ledger)
-    assert [piece.id for piece in unheard] == ["booting", "initializing", "ready"]
+    assert [piece.id for piece in unheard] == ["requesting", "booting", "initializing", "ready"]
     watch = Watch(**recalled({}, unheard))
     assert not watch.look(seconds=1)
     assert not watch.look(seconds=1)
-    assert [s.phase for s in watch.look(seconds=30)] == [Phase.GONE] * 3
+    assert [s.phase for s in watch.look(seconds=30)] == [Phase.GONE] * 4
 
 
 def test_a_host_that_died_together_with_the_worker_that_watched_it_is_lost_all_the_same() -> None:
@@ -146,6 +148,15 @@ def test_silent_hosts_of_a_healthy_slice_take_as_much_to_believe() -> None:
     assert (told.healthy, told.silent_hosts) == (True, ())
 
 
+def test_who_is_told_of_silent_hosts_is_told_why_they_are_silent() -> None:
+    mended = Failure(kind=FailureKind.PREEMPTED, message="maintenance")
+    watch = Watch(s1=WELL)
+    for _ in range(3):
+        assert not watch.look(SILENT._replace(failure=mended), seconds=1)
+    (told,) = watch.look(SILENT._replace(failure=mended), seconds=30)
+    assert (told.silent_hosts, told.failure) == ((1,), mended)
+
+
 def test_one_answer_ends_the_silence() -> None:
     watch = Watch(s1=WELL)
     for _ in range(5):
@@ -159,6 +170,65 @@ def test_hosts_that_never_answered_are_starting_up_not_silent() -> None:
     watch.look(RUNNING)
     for _ in range(5):
         assert not watch.look(SILENT, seconds=60)
+
+
+@pytest.mark.parametrize(
+    "fallen",
+    [
+        RUNNING._replace(addressed=False),
+        RUNNING._replace(phase=Phase.BOOTING),
+        Glimpse("s1", "small", Phase.CREATING),
+        Glimpse("s1", "small", Phase.QUEUED),
+    ],
+    ids=["a host without an address", "booting", "creating", "queued"],
+)
+def test_a_slice_that_was_well_and_falls_back_is_asked_and_lost_once_its_hosts_were_silent_for_long(fallen: Glimpse) -> None:
+    watch = Watch(s1=WELL)
+    assert not watch.look(fallen, seconds=600), "what was not asked may answer all the same"
+    assert asked(watch.known, fallen, s1=985.0) == ("s1",)
+    silent = fallen._replace(healthy=False, silent=(1,))
+    assert not watch.look(silent, seconds=10)
+    assert asked(watch.known, fallen, s1=999.0) == ("s1",), "one that was silent is asked at every look"
+    assert not watch.look(silent, seconds=10)
+    assert not watch.look(fallen, seconds=10)
+    (told,) = watch.look(silent, seconds=30)
+    assert (told.healthy, told.silent_hosts) == (False, (1,))
+
+
+def test_hosts_that_answer_run_whatever_the_cloud_says() -> None:
+    watch = Watch(s1=WELL)
+    booting = RUNNING._replace(phase=Phase.BOOTING)
+    for _ in range(5):
+        assert not watch.look(booting, seconds=60)
+        assert not watch.look(booting._replace(healthy=True), seconds=60)
+    assert watch.known == {"s1": WELL}
+    (told,) = Watch().look(booting._replace(healthy=True))
+    assert (told.phase, told.healthy) == (Phase.RUNNING, True)
+
+
+def test_a_slice_that_never_was_well_is_starting_up_whatever_it_shows() -> None:
+    for phase in (Phase.QUEUED, Phase.CREATING, Phase.BOOTING, Phase.RUNNING):
+        watch = Watch(s1=Known("small", phase))
+        shown = Glimpse("s1", "small", phase)
+        for _ in range(5):
+            assert not watch.look(shown, seconds=60)
+            assert not asked(watch.known, shown)
+
+
+def test_a_machine_that_went_together_with_the_worker_that_watched_it_is_lost_all_the_same() -> None:
+    fallen = Glimpse("s1", "small", Phase.BOOTING)
+    watch = Watch()
+    watch.look(fallen)
+    watch.known = recalled(watch.known, [Slice(id="s1", group="small", state=SliceState.READY)])
+    assert asked(watch.known, fallen) == ("s1",)
+    told = [sighting for _ in range(5) for sighting in watch.look(fallen._replace(healthy=False, silent=(0,)))]
+    assert [s.silent_hosts for s in told] == [(0,)]
+
+
+def test_what_would_explain_silence_is_not_told_of_hosts_that_answer() -> None:
+    mended = Failure(kind=FailureKind.PREEMPTED, message="maintenance")
+    (told,) = Watch().look(HEALTHY._replace(failure=mended))
+    assert (told.healthy, told.failure) == (True, None)
 
 
 def test_of_two_resources_of_one_slice_the_livelier_speaks() -> None:
@@ -211,7 +281,7 @@ def test_looks_are_close_together_while_something_is_on_its_way() -> None:
 
 def test_a_slice_whose_state_does_not_show_what_it_was_told_is_told_again() -> None:
     def told(state: SliceState, known: Known) -> bool:
-        return not not_taken({"s1": known}, [Slice(id="s1", group="small", state=state)])
+        return not Doubts().after({"s1": known}, [Slice(id="s1", group="small", state=state)]).until_next
 
     assert told(SliceState.READY, WELL)
     assert told(SliceState.DRAINING, WELL)
@@ -220,7 +290,16 @@ def test_a_slice_whose_state_does_not_show_what_it_was_told_is_told_again() -> N
     assert not told(SliceState.READY, Known("small", Phase.PREEMPTED))
     assert told(SliceState.DELETING, Known("small", Phase.PREEMPTED))
     assert not told(SliceState.READY, WELL._replace(healthy=False, silent=(1,)))
-    assert not not_taken({}, [Slice(id="s1", group="small", state=SliceState.READY)])
+    assert not Doubts().after({}, [Slice(id="s1", group="small", state=SliceState.READY)]).until_next
+
+
+def test_a_ledger_that_lags_behind_one_audit_makes_nobody_be_told_again() -> None:
+    behind = [Slice(id="s1", group="small", state=SliceState.INITIALIZING)]
+    caught_up = [Slice(id="s1", group="small", state=SliceState.READY)]
+    doubts = Doubts().after({"s1": WELL}, behind)
+    assert not doubts.tell_again
+    assert doubts.after({"s1": WELL}, caught_up) == Doubts()
+    assert doubts.after({"s1": WELL}, behind) == Doubts(tell_again=frozenset({"s1"}))
 
 
 def test_what_is_known_survives_packing() -> None:

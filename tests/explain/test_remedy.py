@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.decide import decide
-from penstock.core.remedy import remedies_for, with_remedy
+from penstock.core.remedy import remedies_for, with_setting
 from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Task
@@ -97,7 +97,7 @@ def test_a_remedy_applied_does_meet_the_demand(config: dict[str, Any], tasks: li
     before = snapshot(config, tasks)
     decision = decide(before)
     for i, remedy in remedies_for(before, decision).items():
-        mended = before.model_copy(update={"config": with_remedy(before.config, remedy)})
+        mended = before.model_copy(update={"config": with_setting(before.config, remedy.setting, remedy.after)})
         assert remedy.after > remedy.before
         left = {item.shape: item.entries for item in decide(mended).unmet}
         assert decision.unmet[i].shape not in left

@@ -1,12 +1,17 @@
 """Columns survive being packed, and what was never packed is refused."""
 
+import base64
+import lzma
+import random
+import uuid
+import zlib
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.packed import pack, pack_ints, unpack, unpack_ints
+from penstock.model.packed import pack, pack_ids, pack_ints, unpack, unpack_ids, unpack_ints
 
 
 @given(st.lists(st.integers(0, 1 << 63)))
@@ -17,6 +22,61 @@ def test_numbers_survive(numbers: list[int]) -> None:
 @given(st.lists(st.text()))
 def test_words_survive(words: list[str]) -> None:
     assert unpack(pack(words)) == words
+
+
+HEX = st.one_of(st.uuids().map(str), st.binary(min_size=1, max_size=40).map(bytes.hex))
+
+
+@given(st.lists(st.one_of(st.text(), HEX, st.tuples(st.text(), HEX, st.text(), HEX).map("".join))))
+def test_ids_survive_whatever_digits_they_have(ids: list[str]) -> None:
+    assert unpack_ids(pack_ids(ids)) == ids
+    assert unpack_ids(pack(ids)) == ids
+
+
+def test_a_uuid_takes_no_more_than_its_bytes() -> None:
+    chance = random.Random(7)
+    ids = [str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(3_000)]
+    for written in (ids, [f"job/{name}/0" for name in ids], [name.replace("-", "") for name in ids]):
+        assert unpack_ids(pack_ids(written)) == written
+        assert len(pack_ids(written)) < 3_000 * 16 * 4 / 3 + 500
+
+
+def test_ids_that_count_up_are_packed_as_text() -> None:
+    ids = [f"job-{number:016}" for number in range(3_000)]
+    assert pack_ids(ids) == pack(ids)
+
+
+BOMB = 100_000_000
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (unpack, pack([{}] * 1_001)),
+        (unpack, base64.b64encode(lzma.compress(b"[" + b" " * BOMB + b"]", preset=1)).decode()),
+        (unpack_ids, pack(["a"] * 1_001)),
+        (unpack_ids, f"{pack_ids([32 * 'a'])}".partition(".")[0] + "." + pack_ints([0] * 1_000_000)[1:]),
+        (unpack_ints, pack_ints([0] * 1_001)),
+        (unpack_ints, "H" + base64.b64encode(zlib.compress(bytes(BOMB), level=1)).decode()),
+    ],
+)
+def test_a_column_from_outside_is_unfolded_no_further_than_it_may_be(read: Callable[..., object], text: str) -> None:
+    with pytest.raises(ValueError, match="may hold"):
+        read(text, 1_000)
+
+
+def test_a_column_as_long_as_it_may_be_is_read() -> None:
+    assert len(unpack_ids(pack_ids(["a"] * 1_000), 1_000)) == 1_000
+    assert len(unpack_ints(pack_ints([1] * 1_000), 1_000)) == 1_000
+
+
+TOO_FEW_DIGITS = pack_ids([32 * "a"]).partition(".")[0] + ".eJwDAAAAAAE="
+
+
+@pytest.mark.parametrize("text", ["x", "xnonsense.", f"{pack(['a'])}.AAAA", TOO_FEW_DIGITS])
+def test_ids_that_were_never_packed_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a packed column"):
+        unpack_ids(text)
 
 
 @pytest.mark.parametrize("text", ["", "H", "nonsense", "Habcd", "H!!!!", "Zabcd", "QQUJDRA=="])

@@ -134,6 +134,7 @@ class Scenario:
         self._cluster: dict[str, Any] = {}
         self._pools: list[Pool] = []
         self._groups: list[ScaleGroup] = []
+        self._retired: list[str] = []
         self._slices: list[GivenSlice] = []
         self._health: dict[str, Health] = {}
         self._standing: list[StandingRequest] = []
@@ -165,8 +166,13 @@ class Scenario:
             self._slices.append(GivenSlice.model_validate(given))
         return self
 
+    def retired(self, name: str) -> Self:
+        """A group that is no longer configured and may have slices."""
+        self._retired.append(name)
+        return self
+
     def slice(self, slice_id: str, group: str, state: SliceState, **fields: Unpack[SliceFields]) -> Self:
-        """Add one slice; its group need not be configured."""
+        """Add one slice; its group is configured, or retired."""
         self._slices.append(GivenSlice.model_validate({"id": slice_id, "group": group, "state": state} | fields))
         return self
 
@@ -201,6 +207,7 @@ class Scenario:
         return Case(
             title=self._sentence,
             config=ClusterConfig.model_validate(facts | self._cluster),
+            retired=tuple(self._retired),
             slices=tuple(self._slices),
             health=self._health,
             standing=tuple(self._standing),

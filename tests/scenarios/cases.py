@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BeforeValidator, Field, model_validator
 
+from penstock.config.documents import read_document
 from penstock.core.decide import decide
 from penstock.model.building import DemandBuilder, build_demand
 from penstock.model.cluster import ClusterConfig
@@ -64,6 +64,12 @@ class GivenTask(Task):
 
     count: int = 1
     pending: int | None = None
+
+    @model_validator(mode="after")
+    def _only_a_gang_waits_in_part(self) -> Self:
+        if self.pending is not None and (self.gang is None or self.pending < 1):
+            raise ValueError("pending is how many tasks of a gang wait: at least one")
+        return self
 
     def tasks(self, start: int) -> list[Task]:
         """Each of them as a controller would send it, numbered from `start` on."""
@@ -142,21 +148,39 @@ class Expectation(Value):
             raise ValueError("give either no_more_than, or placed and launches")
         return self
 
+    def groups(self) -> set[str]:
+        """The groups it speaks of; those of `no_more_than` are another planner's."""
+        placed = {} if self.placed == "all" else self.placed
+        named = (self.tiers, self.required, self.target, self.outcomes, self.availability, self.why, self.pressure)
+        causes = [item.groups for item in self.unmet]
+        deferred = [item.group for item in self.deferred]
+        return {name for names in (placed, self.launches, deferred, *named, *causes) for name in names or ()}
+
 
 class Case(Value):
-    """One decision: its input and what is expected of it."""
+    """One decision: its input and what is expected of it. Groups in `retired` are no longer configured."""
 
     id: str = ""
     title: str
     note: str = ""
     later: str = ""
     config: ClusterConfig
+    retired: tuple[str, ...] = ()
     slices: tuple[GivenSlice, ...] = ()
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
     launched: tuple[Launched, ...] = ()
     tasks: tuple[GivenTask, ...] = ()
     expect: Expectation
+
+    @model_validator(mode="after")
+    def _groups_exist(self) -> Self:
+        configured = {group.name for group in self.config.groups}
+        held = {given.group for given in self.slices} | {order.group for order in self.launched}
+        unknown = (held - configured - set(self.retired)) | ((self.expect.groups() | set(self.health)) - configured)
+        if unknown:
+            raise ValueError(f"no such groups: {', '.join(sorted(unknown))}")
+        return self
 
     def __str__(self) -> str:
         return f"{self.id} {self.title}".strip()
@@ -329,8 +353,8 @@ class CaseFile(Value):
 
 
 def load_cases(path: Path) -> list[Case]:
-    """The cases of a file; ids are unique in it."""
-    cases = CaseFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).parsed()
+    """The cases of a file; ids are unique in it, and so are the keys of every mapping."""
+    cases = CaseFile.model_validate(read_document(path).data).parsed()
     repeated = [i for i, count in Counter(case.id for case in cases).items() if count > 1 or not i]
     assert not repeated, f"{path.name}: every case needs an id of its own; repeated or empty: {repeated}"
     return cases

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from penstock.config.problems import BadInput
 from penstock.model.cluster import Limits
 from penstock.model.decision import Code
 from tests.scenarios.builder import Scenario, deferred, scenario, unmet
@@ -101,28 +102,41 @@ def test_no_more_than_does_not_excuse_what_is_not_placed() -> None:
         check(none.model_copy(update={"expect": Expectation(no_more_than={"g": 1})}))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{id: X, title: t, config: {groups: []}, expect: {launch: {g: 1}}}",
-        "{id: X, title: t, config: {groups: []}, expect: {unmet: [{tasks: t, code: at_max_slices}]}}",
-        "{id: X, title: t, config: {groups: [{name: g, max_slices: 1, buffer_slices: 1}]}, expect: {}}",
-        "{id: X, title: t, config: {groups: []}, task: [], expect: {}}",
-        "{id: X, title: t, config: {groups: []}}",
-        "{id: X, title: t, config: {groups: []}, expect: {placed: {g: 1}, no_more_than: {g: 1}}}",
-    ],
-    ids=["expectation", "code", "group", "case", "nothing expected", "exact and not"],
-)
+GROUPS = "config: {groups: [{name: g, max_slices: 1}]}"
+REFUSED = {
+    "expectation": "{id: X, title: t, config: {groups: []}, expect: {launch: {g: 1}}}",
+    "code": "{id: X, title: t, config: {groups: []}, expect: {unmet: [{tasks: t, code: at_max_slices}]}}",
+    "group": "{id: X, title: t, config: {groups: [{name: g, max_slices: 1, buffer_slices: 1}]}, expect: {}}",
+    "case": "{id: X, title: t, config: {groups: []}, task: [], expect: {}}",
+    "nothing expected": "{id: X, title: t, config: {groups: []}}",
+    "exact and not": "{id: X, title: t, config: {groups: []}, expect: {placed: {g: 1}, no_more_than: {g: 1}}}",
+    "one key twice": "{id: X, title: t, config: {groups: []}, expect: {placed: {}}, expect: {}}",
+    "slice of no group": f"{{id: X, title: t, {GROUPS}, slices: [{{id: s, group: h, state: READY}}], expect: {{}}}}",
+    "health of no group": f"{{id: X, title: t, {GROUPS}, health: {{h: backoff}}, expect: {{}}}}",
+    "launches of no group": f"{{id: X, title: t, {GROUPS}, expect: {{launches: {{h: 0}}}}}}",
+    "target of no group": f"{{id: X, title: t, {GROUPS}, expect: {{target: {{h: 0}}}}}}",
+    "pending without a gang": f"{{id: X, title: t, {GROUPS}, tasks: [{{id: t, pending: 2}}], expect: {{}}}}",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_a_misspelt_case_is_refused(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "cases.yaml"
-    file.write_text(f"about: x\ncases:\n- {text}\n", encoding="utf-8")
-    with pytest.raises(ValidationError):
-        load_cases(file)
+    with pytest.raises((ValidationError, BadInput)):
+        load_cases(_file(tmp_path, f"about: x\ncases: [{text}]"))
+
+
+def test_a_misspelt_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="grop"):
+        load_cases(_file(tmp_path, "about: x\ngrop: {}\ncases: []"))
 
 
 def test_ids_are_unique(tmp_path: Path) -> None:
     case = "{id: X, title: t, config: {groups: []}, expect: {}}"
-    file = tmp_path / "cases.yaml"
-    file.write_text(f"about: x\ncases: [{case}, {case}]\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="repeated"):
-        load_cases(file)
+        load_cases(_file(tmp_path, f"about: x\ncases: [{case}, {case}]"))
+
+
+def _file(folder: Path, text: str) -> Path:
+    file = folder / "cases.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file

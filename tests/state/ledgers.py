@@ -38,7 +38,8 @@ def ordered(state: AutoscalerState, *slice_ids: str, group: str = "g", at: datet
 
 
 def report(slice_id: str, state: SliceState, sequence: int, *, group: str = "g", at: datetime = NOW, **more: Any) -> SliceReport:
-    return SliceReport(slice_id=slice_id, group=group, state=state, since=at, ordered_at=NOW, sequence=sequence, **more)
+    given = {"slice_id": slice_id, "group": group, "state": state, "since": at, "ordered_at": NOW, "sequence": sequence} | more
+    return SliceReport.model_validate(given)
 
 
 def told(state: AutoscalerState, *reports: SliceReport, at: datetime = NOW) -> AutoscalerState:
@@ -46,15 +47,20 @@ def told(state: AutoscalerState, *reports: SliceReport, at: datetime = NOW) -> A
 
 
 def failed(
-    state: AutoscalerState, slice_id: str, kind: FailureKind, *, group: str = "g", at: datetime = NOW, **more: Any
+    state: AutoscalerState,
+    slice_id: str,
+    kind: FailureKind,
+    *,
+    group: str = "g",
+    at: datetime = NOW,
+    ordered_at: datetime = NOW,
+    **more: Any,
 ) -> AutoscalerState:
-    """A slice that was ordered now failed, was deleted, and is gone."""
-    failure = Failure(kind=kind, message=f"{kind} of {slice_id}", **more)
+    """A slice failed, was deleted, and is gone."""
+    told_of: dict[str, Any] = {"group": group, "at": at, "ordered_at": ordered_at}
+    told_of["failure"] = Failure(kind=kind, message=f"{kind} of {slice_id}", **more)
     return told(
-        state,
-        report(slice_id, SliceState.DELETING, 5, group=group, at=at, failure=failure),
-        report(slice_id, SliceState.FAILED, 6, group=group, at=at, failure=failure),
-        at=at,
+        state, report(slice_id, SliceState.DELETING, 5, **told_of), report(slice_id, SliceState.FAILED, 6, **told_of), at=at
     )
 
 

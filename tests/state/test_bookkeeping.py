@@ -5,9 +5,10 @@ from datetime import datetime
 from penstock.contract.lives import CancelDrainLetter, DeleteLetter, DrainLetter, DrainTerms, EmptyLetter
 from penstock.contract.orders import Launch, Orders
 from penstock.core.apply import apply, replay
-from penstock.core.bookkeeping import CLOSING, TO_CLOSE
 from penstock.core.decide import decide
+from penstock.core.drains import CLOSING, TO_CLOSE
 from penstock.core.events import (
+    AnyEvent,
     Closed,
     ConfigApplied,
     Decided,
@@ -127,6 +128,15 @@ def test_a_draining_slice_that_reports_idle_or_is_confirmed_is_told_that_it_is_e
     assert EmptyLetter(slice_id="a") not in busy.letters
     assert apply(busy, UsageReported(at=NOW, usage={"a": IDLE})).letters[-1] == EmptyLetter(slice_id="a")
     assert apply(busy, DrainsConfirmed(at=NOW, slice_ids=("a", "x"))).letters[-1] == EmptyLetter(slice_id="a")
+
+
+def test_a_draining_slice_is_told_once_that_it_is_empty_and_not_any_more_when_it_is_being_deleted() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    empty: list[AnyEvent] = [UsageReported(at=NOW, usage={"a": IDLE}), DrainsConfirmed(at=NOW, slice_ids=("a", "a"))]
+    told_often = replay(empty * 3, state)
+    assert told_often.letters == (DrainLetter(slice_id="a", terms=TERMS), EmptyLetter(slice_id="a"))
+    deleting = told(apply(told_often, LettersSent(at=NOW, letters=told_often.letters)), report("a", SliceState.DELETING, 5))
+    assert replay(empty, deleting).letters == ()
 
 
 def test_what_was_reported_before_the_drain_does_not_count_as_empty() -> None:
@@ -264,6 +274,25 @@ def test_a_slice_that_turns_up_while_the_cluster_is_given_up_is_drained_like_the
     state = told(apply(cluster(), Closed(at=NOW)), report("x", SliceState.READY, 4))
     assert state.letters == (DrainLetter(slice_id="x", terms=TO_CLOSE),)
     assert state.drains == {"x": TO_CLOSE}
+
+
+def test_before_a_cluster_ends_what_turns_up_is_deleted_however_young_it_is() -> None:
+    closing = apply(cluster(), Closed(at=NOW))
+    assert audited(closing, unowned=(unowned("x"),)).slices == (), "an audit that nobody asked for leaves it its grace"
+    state = replay([RecoveryBegan(at=NOW, id="c1", reason="last look", closing=True), RollCalled(at=NOW, id="c1")], closing)
+    state = audited(state, unowned=(unowned("x"),))
+    assert states(state) == {"x": SliceState.DELETING}
+    state = told(apply(state, SlicesStarted(at=NOW, slice_ids=("x",))), report("x", SliceState.TERMINATED, 1))
+    assert (state.recovery is not None, state.verified) == (True, False)
+    state = audited(state, asked="c1")
+    assert (state.recovery, state.verified) == (None, True)
+
+
+def test_a_cluster_to_which_something_came_during_its_last_look_is_looked_at_again() -> None:
+    look: list[AnyEvent] = [RecoveryBegan(at=NOW, id="c1", reason="last look", closing=True), RollCalled(at=NOW, id="c1")]
+    state = told(replay([Closed(at=NOW), *look], cluster()), report("x", SliceState.READY, 4))
+    state = audited(state, asked="c1")
+    assert (state.recovery, state.verified) == (None, False)
 
 
 def test_orders_that_were_not_started_are_dropped_when_the_cluster_is_given_up() -> None:

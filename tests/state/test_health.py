@@ -1,6 +1,7 @@
 """What failures do to the groups they concern."""
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def blocked(state: AutoscalerState, at: datetime = NOW) -> set[str]:
     return {name for name in names if health(state, name, at).availability is not Availability.AVAILABLE}
 
 
-def after(kind: FailureKind, *, at: datetime = NOW, **more: object) -> AutoscalerState:
+def after(kind: FailureKind, *, at: datetime = NOW, **more: Any) -> AutoscalerState:
     """The state once a slice of west-a failed."""
     return failed(ordered(cluster(*ZONES), "a", group="west-a"), "a", kind, group="west-a", at=at, **more)
 
@@ -210,6 +211,12 @@ def test_slices_that_are_taken_away_together_count_as_one_failure() -> None:
     for slice_id in ("a", "b"):
         state = failed(state, slice_id, FailureKind.PREEMPTED, at=later(60))
     assert blocked(state, later(60)) == set()
+
+
+def test_a_replacement_that_dies_at_once_is_the_second_failure_in_a_row() -> None:
+    state = failed(ordered(cluster(), "a"), "a", FailureKind.PREEMPTED, at=later(60))
+    state = failed(ordered(state, "b", at=later(61)), "b", FailureKind.PREEMPTED, at=later(62), ordered_at=later(61))
+    assert health(state, "g", later(62)).until == later(62 + MINUTE)
 
 
 def test_a_drain_that_is_called_off_says_nothing_about_stockouts() -> None:

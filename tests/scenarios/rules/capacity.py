@@ -125,6 +125,7 @@ STATES = (
     scenario("a slice of a group that is no longer configured counts against the cluster's maximum")
     .cluster(max_slices=2)
     .group("g")
+    .retired("removed")
     .slice("old", "removed", SliceState.READY, usage="idle")
     .wants(2, cpu=4)
     .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, says=["g=cluster_at_max"])]),

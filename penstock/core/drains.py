@@ -1,0 +1,78 @@
+"""How slices are told to go: drains, their ends, the closing of a cluster, and the letters that say so."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.contract.lives import CancelDrainLetter, DeleteLetter, DrainLetter, DrainTerms, EmptyLetter, Letter
+from penstock.core.events import Closed, DrainCancelled, DrainOrdered, DrainsConfirmed, LettersSent
+from penstock.core.state import AutoscalerState, Changes, without
+from penstock.model.slices import SliceState
+
+CLOSING = "the cluster is deleted"
+"""Why slices drain when a cluster is given up."""
+TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
+
+
+def letters_sent(state: AutoscalerState, event: LettersSent) -> Changes:
+    """Delivered letters are gone; others may have been written, or dropped with their slices, in the meantime."""
+    left = list(state.letters)
+    for letter in event.letters:
+        if letter in left:
+            left.remove(letter)
+    return {"letters": tuple(left)}
+
+
+def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
+    """The slice is no capacity from now on; it is told."""
+    if all(piece.id != event.slice_id for piece in state.slices):
+        return {"matters": False}
+    return {
+        "drains": {**state.drains, event.slice_id: event.terms},
+        "letters": (*state.letters, DrainLetter(slice_id=event.slice_id, terms=event.terms)),
+    }
+
+
+def drain_cancelled(state: AutoscalerState, event: DrainCancelled) -> Changes:
+    """The slice is told to serve again; it is capacity once it says so."""
+    return {
+        "drains": without(state.drains, {event.slice_id}),
+        "letters": (*state.letters, CancelDrainLetter(slice_id=event.slice_id)),
+    }
+
+
+def drains_confirmed(state: AutoscalerState, event: DrainsConfirmed) -> Changes:
+    """Draining slices that are empty are told so."""
+    draining = leaving_by_drain(state)
+    told = tuple(EmptyLetter(slice_id=slice_id) for slice_id in dict.fromkeys(event.slice_ids) if slice_id in draining)
+    return {"letters": (*state.letters, *told)}
+
+
+def leaving_by_drain(state: AutoscalerState) -> set[str]:
+    """Slices that drain, or have been ordered to, and are not told yet that they are empty."""
+    told = told_empty(state)
+    leaving = (piece for piece in state.slices if piece.id in state.drains or piece.state is SliceState.DRAINING)
+    return {piece.id for piece in leaving if piece.state is not SliceState.DELETING and piece.id not in told}
+
+
+def told_empty(state: AutoscalerState) -> set[str]:
+    """Slices to which a letter is on its way that says so: nothing calls them back."""
+    return {letter.slice_id for letter in state.letters if isinstance(letter, EmptyLetter)}
+
+
+def closed(state: AutoscalerState, event: Closed) -> Changes:
+    """Everything goes: emptied first, or at once if forced."""
+    ids = [piece.id for piece in state.slices]
+    letters: list[Letter] = [DrainLetter(slice_id=slice_id, terms=TO_CLOSE) for slice_id in ids]
+    if event.force:
+        letters = [DeleteLetter(slice_id=slice_id, cause=CLOSING) for slice_id in ids]
+    drains = dict.fromkeys(ids, TO_CLOSE)
+    return {"closing": True, "paused": None, "drains": drains, "letters": (*state.letters, *letters)}
+
+
+DRAINS: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
+    LettersSent: letters_sent,
+    DrainOrdered: drain_ordered,
+    DrainCancelled: drain_cancelled,
+    DrainsConfirmed: drains_confirmed,
+    Closed: closed,
+}
