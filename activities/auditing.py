@@ -1,8 +1,7 @@
 """Audits: what the cloud has at a place, against what the ledger says and which slice workflows run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
@@ -10,10 +9,12 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.books import Books, Readings, each, is_running, life_of, state_of, told
+from activities.heartbeats import beating
 from activities.providers.port import (
     Invalid,
-    Labels,
     Listing,
+    Observation,
+    Order,
     PermissionDenied,
     Provider,
     ProviderError,
@@ -33,8 +34,6 @@ from penstock.core.state import AutoscalerState
 from penstock.model.failures import Phase
 from penstock.model.slices import Slice
 
-BEAT_SECONDS = 3.0
-"""Between heartbeats: several of them fit into the time after which a worker counts as dead."""
 LEAST_PAUSE_SECONDS = 0.02
 """Between two looks, whatever is configured: a cloud is not asked without a pause."""
 REPORTS_AT_ONCE = 200
@@ -42,22 +41,6 @@ REPORTS_AT_ONCE = 200
 
 HeardOf = Callable[[Sequence[Place]], object]
 """Told of places where slices may be, before anything is ordered there and again and again."""
-
-
-@asynccontextmanager
-async def beating() -> AsyncIterator[None]:
-    """Heartbeats for as long as this lasts."""
-
-    async def beat() -> None:
-        while True:
-            activity.heartbeat()
-            await asyncio.sleep(BEAT_SECONDS)
-
-    beats = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        beats.cancel()
 
 
 def resources_of(place: Place, listing: Listing) -> tuple[Resource, ...]:
@@ -71,6 +54,7 @@ def resources_of(place: Place, listing: Listing) -> tuple[Resource, ...]:
             phase=item.phase,
             created_at=item.created_at,
             hosts=max(1, len(item.hosts)),
+            made=_is_ours(item),
         )
         for item in listing.items
     )
@@ -144,9 +128,7 @@ class Audit:
 
     async def _exists(self, suspect: tuple[str, str]) -> tuple[str, bool]:
         slice_id, group = suspect
-        labels = Labels(cluster=self._place.cluster, group=group, slice=slice_id)
-        name = resource_name(cluster=labels.cluster, group=group, slice_id=slice_id)
-        seen = await self._provider.observe(Ref(location=self._place.location, name=name, labels=labels))
+        seen = await self._provider.observe(ref_at(self._place, group, slice_id))
         return slice_id, seen.phase is not Phase.GONE
 
     async def _known_elsewhere(self, state: AutoscalerState, missing: Sequence[str]) -> set[str]:
@@ -172,6 +154,11 @@ class Audit:
         )
 
 
+def ref_at(place: Place, group: str, slice_id: str) -> Ref:
+    """The resource of a slice at a place."""
+    return Order(cluster=place.cluster, group=group, slice=slice_id, location=place.location).ref
+
+
 def may_be_at(place: Place, state: AutoscalerState, piece: Slice) -> bool:
     """Where slices of a group are that is not configured any more, only their workflows know."""
     group = state.config.group(piece.group) if state.config else None
@@ -186,7 +173,7 @@ async def send_reports(client: Client, cluster: str, reports: Sequence[SliceRepo
 
 
 class Auditing:
-    """The activity that audits a place because a recovery asks for it."""
+    """The activity that audits a place because a recovery, or the end of a cluster, asks for it."""
 
     def __init__(self, client: Client, providers: Providers) -> None:
         self._client = client
@@ -195,24 +182,28 @@ class Auditing:
 
     @activity.defn(name=names.AUDIT)
     async def audit(self, request: AuditRequest) -> bool:
-        """Audit until the place gave one complete listing, or nobody waits for it any more; whether it did."""
-        place, first = request.place, True
+        """Audit until the place gave the listing that is waited for, or nobody waits for it any more; whether it did."""
+        place, known = request.place, None
         pause = max(LEAST_PAUSE_SECONDS, place.rules.look_seconds)
         async with beating():
             while True:
                 report = await self._report(request)
                 if report is None:
                     return False
-                if report.complete or first:
+                settles, found = report.complete and report.asked is not None, (report.unowned, report.missing)
+                if settles or found != known:
                     await told(self._client, names.autoscaler_id(place.cluster), names.LOCATION_REPORTED, report)
-                if report.complete:
+                if settles:
                     return True
-                first = False
+                known = found
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, max(pause, place.rules.rest_seconds))
 
     async def _report(self, request: AuditRequest) -> LocationReport | None:
-        """What the place shows now; None once the recovery that asked is over."""
+        """What the place shows now; None once the recovery that asked is over.
+
+        Before a cluster ends, a listing with anything of it settles nothing: what nobody looks after is told all the same.
+        """
         books = await self._readings.of(request.place.cluster, oldest_seconds=0)
         place = configured_place(request.place, books.state)
         recovery = books.state.recovery if books.state else None
@@ -221,13 +212,20 @@ class Auditing:
         try:
             provider = await self._providers.of(place.provider, place.settings)
             listing = await provider.list(place.location, cluster=place.cluster)
-            return await Audit(self._client, provider, place).of(listing, books, asked=request.recovery)
+            asked = None if recovery.closing and any(map(_is_ours, listing.items)) else request.recovery
+            return await Audit(self._client, provider, place).of(listing, books, asked=asked)
         except ProviderError as error:
             if isinstance(error, PermissionDenied | Invalid):
                 if not was_refused(place, books.state):
                     await tell_refusal(self._client, place, error, asked=request.recovery)
                 raise refusal(place, error) from error
             raise ApplicationError(f"{place.key} cannot be listed: {error}", type=type(error).__name__) from error
+
+
+def _is_ours(item: Observation) -> bool:
+    """Whether a create call made it: what only carries our labels has another name, and no delete call would reach it."""
+    owner = item.labels
+    return item.ref.name == resource_name(cluster=owner.cluster, group=owner.group, slice_id=owner.slice)
 
 
 def configured_place(place: Place, state: AutoscalerState | None) -> Place:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
 from temporalio import activity
@@ -16,6 +16,7 @@ from penstock.core.decide import decide
 from penstock.core.events import TimePassed
 from penstock.core.state import AutoscalerState
 from penstock.core.view import view_of
+from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Code, Decision, Tier
 from penstock.model.decision import Launch as Wanted
 
@@ -64,6 +65,7 @@ class Deciding:
 
 def evaluated(state: AutoscalerState, run_id: str, at: datetime) -> tuple[Decision, Orders]:
     """A decision on a state at a moment, and its orders. Slices get their names here: they are recorded with the orders."""
+    assert state.config is not None
     began = perf_counter()
     decision = decide(view_of(apply(state, TimePassed(at=max(at, state.now)))).snapshot)
     wanted = _first(decision.launches)
@@ -81,10 +83,17 @@ def evaluated(state: AutoscalerState, run_id: str, at: datetime) -> tuple[Decisi
         deferred=sum(item.slices for item in decision.deferred),
         placed=_placed(decision),
         unmet=_unmet(decision),
-        next_change_at=decision.next_change_at if wanted == decision.launches else at,
+        next_change_at=_next_change(decision, state.config, at) if wanted == decision.launches else at,
         seconds=round(perf_counter() - began, 3),
     )
     return decision, orders
+
+
+def _next_change(decision: Decision, config: ClusterConfig, at: datetime) -> datetime | None:
+    """When the decision changes by itself. Nobody reports on what it launches until it comes: that is waited for in patience."""
+    launched = [group for launch in decision.launches if (group := config.group(launch.group))]
+    moments = [at + timedelta(seconds=config.patience_of(group)) for group in launched]
+    return min([*moments, *filter(None, [decision.next_change_at])], default=None)
 
 
 def _first(launches: tuple[Wanted, ...]) -> tuple[Wanted, ...]:

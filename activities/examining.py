@@ -13,8 +13,8 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.auditing import beating
 from activities.books import each, state_of
+from activities.heartbeats import beating
 from activities.providers.gcp import opening as gcp
 from activities.providers.port import Invalid, Order, PermissionDenied, ProviderError
 from activities.providers.registry import Providers

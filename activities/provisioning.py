@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.heartbeats import BEAT_SECONDS
 from activities.metrics import count_create_error
 from activities.nudges import Nudges
 from activities.providers import port
@@ -19,8 +20,6 @@ from penstock.contract.metrics import TRANSIENT
 from penstock.model.cluster import Provider as ProviderConfig
 from penstock.model.failures import Failure
 
-BEAT_SECONDS = 3.0
-"""Between two heartbeats of a call: calls shorter than this cost none."""
 MISTAKE_DELAY = timedelta(seconds=60)
 """Before a call is repeated that only people can mend: soon enough for who has just mended it."""
 
@@ -106,7 +105,14 @@ def place_key(spec: SliceSpec) -> str:
 
 def sighting_of(seen: Observation, *, at: datetime) -> Sighting:
     """What a look tells the slice."""
-    return Sighting(at=at, phase=seen.phase, addressed=seen.addressed, healthy=seen.healthy, failure=seen.failure)
+    return Sighting(
+        at=at,
+        phase=seen.phase,
+        addressed=seen.addressed,
+        healthy=seen.healthy,
+        hosts=len(seen.hosts),
+        failure=seen.failure,
+    )
 
 
 def failure_of(error: port.ProviderError) -> Failure:

@@ -8,8 +8,9 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.auditing import HeardOf, beating, send_reports
+from activities.auditing import HeardOf, send_reports
 from activities.books import each, last_state_of, life_of, place_of, running_slices, state_of, status_of
+from activities.heartbeats import beating
 from penstock.contract import names
 from penstock.contract.lives import Place, SliceReport
 from penstock.contract.requests import KeepRequest, RollRequest

@@ -8,8 +8,9 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.auditing import beating, resources_of
+from activities.auditing import resources_of
 from activities.books import each, is_running, last_state_of, life_of, place_of, running_slices
+from activities.heartbeats import beating
 from activities.providers.port import ProviderError
 from activities.providers.registry import Providers
 from activities.provisioning import place_key

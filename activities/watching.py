@@ -3,8 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from temporalio import activity
@@ -13,26 +12,27 @@ from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
 from activities.auditing import (
-    BEAT_SECONDS,
     LEAST_PAUSE_SECONDS,
     Audit,
     HeardOf,
     configured_place,
     may_be_at,
+    ref_at,
     refusal,
     tell_refusal,
     was_refused,
 )
 from activities.books import Books, Readings, each, life_of, told
+from activities.heartbeats import beating
 from activities.nudges import Nudges
 from activities.providers.port import Invalid, Listing, Observation, PermissionDenied, Phase, Provider, ProviderError, RateLimited
 from activities.providers.registry import Providers
 from activities.provisioning import place_key
 from penstock.contract import names
-from penstock.contract.lives import Place
+from penstock.contract.lives import Place, Sighting
 from penstock.contract.requests import Watched, WatchRequest
 from penstock.core import lookout
-from penstock.core.lookout import Glimpse, KnownTable, Telling
+from penstock.core.lookout import Doubts, Glimpse, KnownTable, Telling
 from penstock.core.specs import places_of
 from penstock.core.state import AutoscalerState
 
@@ -64,7 +64,7 @@ class Watching:
         details = activity.info().heartbeat_details
         known = lookout.unpack_known(details[0] if details else request.known)
         watch = _Watch(self._client, self._nudges, self._readings, place=request.place, known=known)
-        async with watch.beating():
+        async with beating(lambda: (watch.packed,)):
             return await watch.round(self._providers, seconds=request.seconds)
 
 
@@ -77,30 +77,17 @@ class _Watch:
         self._readings = readings
         self._place = place
         self._known = known
-        self._packed = lookout.pack_known(known)
+        self.packed = lookout.pack_known(known)
+        """What each slice was told, as heartbeats carry it."""
         self._asked: dict[str, float] = {}
         self._elsewhere: set[str] = set()
         """Slices that are not at this place, for certain."""
+        self._doubts = Doubts()
         self._looked_at = time.monotonic()
         self._audited_at = -math.inf
         self._lively = LIVELY_LOOKS
         self._empty_audits = 0
         self._last: Listing | None = None
-
-    @asynccontextmanager
-    async def beating(self) -> AsyncIterator[None]:
-        """Heartbeats with what is known, for as long as this lasts."""
-
-        async def beat() -> None:
-            while True:
-                activity.heartbeat(self._packed)
-                await asyncio.sleep(BEAT_SECONDS)
-
-        beats = asyncio.create_task(beat())
-        try:
-            yield
-        finally:
-            beats.cancel()
 
     async def round(self, providers: Providers, *, seconds: float) -> Watched:
         """Look, tell, audit, wait; until the round is over or the worker stops."""
@@ -173,19 +160,35 @@ class _Watch:
         after, tellings = lookout.after_look(
             self._known, glimpses.values(), complete=listing.complete, at=at, rules=self._place.rules
         )
-        heard = await each(tellings, self._tell)
+        heard = await each(tellings, lambda telling: self._tell(provider, telling))
         unheard = [telling.slice_id for telling, was_heard in zip(tellings, heard, strict=True) if not was_heard]
         self._remember(lookout.undelivered(self._known, after, unheard))
 
-    async def _tell(self, telling: Telling) -> bool:
+    async def _tell(self, provider: Provider, telling: Telling) -> bool:
         """Whether it need not be told again at the next look: the slice heard it, or is gone without anybody looking after it."""
+        sighting: Sighting | None = telling.sighting
+        if telling.sighting.phase is Phase.GONE:
+            sighting = await self._end_of(provider, telling)
+        if sighting is None:
+            return False
         workflow_id = names.slice_workflow_id(self._place.cluster, telling.group, telling.slice_id)
         try:
-            heard = await told(self._client, workflow_id, names.SEEN, telling.sighting)
-            return heard or telling.sighting.phase is Phase.GONE
+            heard = await told(self._client, workflow_id, names.SEEN, sighting)
+            return heard or sighting.phase is Phase.GONE
         except RPCError as error:
             activity.logger.warning("slice %s could not be told what was seen: %s", telling.slice_id, error)
             return False
+
+    async def _end_of(self, provider: Provider, telling: Telling) -> Sighting | None:
+        """The end of a slice that lists show no more, with what the cloud says of it; None if it is there when asked by name."""
+        try:
+            seen = await provider.observe(ref_at(self._place, telling.group, telling.slice_id))
+        except ProviderError as error:
+            activity.logger.warning("whether %s is gone could not be asked: %s", telling.slice_id, error)
+            return None
+        if seen.phase is not Phase.GONE:
+            return None
+        return telling.sighting.model_copy(update={"failure": seen.failure})
 
     async def _audit(self, provider: Provider, listing: Listing) -> Watched | None:
         rules = self._place.rules
@@ -195,7 +198,8 @@ class _Watch:
             await told(self._client, names.autoscaler_id(self._place.cluster), names.LOCATION_REPORTED, report)
         if books.state is not None:
             unowned = [one.slice_id for one in report.unowned] if report else []
-            self._forget((*unowned, *lookout.not_taken(self._known, books.state.slices)))
+            self._doubts = self._doubts.after(self._known, books.state.slices)
+            self._forget((*unowned, *self._doubts.tell_again))
             await self._recall(books.state, books.running, listing)
         return self._judged(books, listing)
 
@@ -208,9 +212,10 @@ class _Watch:
             if piece.id in running and piece.id not in seen | self._elsewhere and may_be_at(self._place, state, piece)
         ]
         lives = await each(absent, lambda piece: life_of(self._client, self._place.cluster, piece.group, piece.id))
-        here = {life.spec.slice_id for life in lives if life is not None and place_key(life.spec) == self._place.key}
-        self._elsewhere |= {piece.id for piece in absent} - here
-        self._remember(lookout.recalled(self._known, [one for one in state.slices if one.id in here or one.id in self._known]))
+        here = [life for life in lives if life is not None and place_key(life.spec) == self._place.key]
+        self._elsewhere |= {piece.id for piece in absent} - {life.spec.slice_id for life in here}
+        read = {life.spec.slice_id for life in here if life.created} | self._known.keys()
+        self._remember(lookout.recalled(self._known, [piece for piece in state.slices if piece.id in read]))
 
     def _judged(self, books: Books, listing: Listing) -> Watched | None:
         """Whether the place is configured otherwise now, or no longer, with nothing left in it."""
@@ -226,7 +231,7 @@ class _Watch:
     def _watched(self, *, place: Place | None = None, done: bool = False) -> Watched:
         last = self._last
         return Watched(
-            known=self._packed,
+            known=self.packed,
             resources=len(last.items) if last else 0,
             complete=last is not None and last.complete,
             place=place,
@@ -236,8 +241,8 @@ class _Watch:
     def _remember(self, known: KnownTable) -> None:
         if known != self._known:
             self._known = known
-            self._packed = lookout.pack_known(known)
-            activity.heartbeat(self._packed)
+            self.packed = lookout.pack_known(known)
+            activity.heartbeat(self.packed)
 
     def _forget(self, slice_ids: Iterable[str]) -> None:
         """What these slices were told did not last: they are told again."""
@@ -268,7 +273,8 @@ class _Watch:
 
 
 def _listed(item: Observation) -> Glimpse:
-    return Glimpse(item.labels.slice, item.labels.group, item.phase, item.addressed, failure=item.failure)
+    hosts = len(item.hosts)
+    return Glimpse(item.labels.slice, item.labels.group, item.phase, item.addressed, failure=item.failure, hosts=hosts)
 
 
 def _observed(seen: Observation) -> Glimpse:

@@ -5,6 +5,7 @@ from datetime import datetime
 from temporalio.exceptions import ApplicationError
 
 from penstock.contract.answers import TOO_LARGE
+from penstock.contract.problems import BadMessage
 from penstock.core.acceptance import Acceptance, accept
 from penstock.core.decide import decide
 from penstock.core.explain import Explanation, explain
@@ -12,6 +13,7 @@ from penstock.core.remedy import BRIEF_EFFORT, remedies_for
 from penstock.core.state import AutoscalerState
 from penstock.core.summary import DecisionSummary, summarize
 from penstock.core.view import View, view_of
+from penstock.core.weight import overweight
 from penstock.model.decision import Decision
 
 LARGEST_DECIDED = 50_000
@@ -33,6 +35,13 @@ class Answers:
         accepted = accept(state, name, raw, at)
         self._read = (state, name, raw, accepted)
         return accepted
+
+    def refuse(self, state: AutoscalerState, name: str, raw: bytes, at: datetime) -> None:
+        """Raise `BadMessage` for what cannot be done or carried. A replay does not ask again: what was taken in stays so."""
+        for event in self.accept(state, name, raw, at).events:
+            problem = overweight(state, event)
+            if problem is not None:
+                raise BadMessage(problem)
 
     def decision(self, state: AutoscalerState) -> DecisionSummary:
         """The whole decision, summed up, with remedies where they are found quickly."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
@@ -18,11 +19,14 @@ from penstock.contract.requests import KeepRequest, RollRequest
 from penstock.core.apply import apply
 from penstock.core.events import (
     AnyEvent,
+    ConfigApplied,
     Decided,
     LaunchesDropped,
     LettersSent,
     MessageRejected,
+    Paused,
     RecoveryBegan,
+    Resumed,
     RollCalled,
     SlicesReported,
     SlicesStarted,
@@ -41,6 +45,10 @@ BATCH = 50
 """Slices started, or letters sent, in one workflow task: larger and smaller batches are slower."""
 MOST_CHILDREN = 1500
 """Slices that one run starts: at 2,000 pending children the server ends the run."""
+LAST_LOOK = "all slices are gone; every location is asked whether anything is left"
+"""Why an autoscaler that has nothing more to delete has not ended yet."""
+_UNDO_LAUNCHES = (Paused, Resumed, ConfigApplied)
+"""After these, what was decided before them is decided anew instead of being started."""
 
 _CLUSTER, _GROUP, _STATE, _CAUSE = (SearchAttributeKey.for_keyword(name) for name in names.SEARCH_ATTRIBUTES)
 
@@ -59,6 +67,7 @@ class AutoscalerWorkflow:
         """What slices reported and is not folded in yet. Thousands may come at once, and are taken into the books together."""
         self._answers = Answers()
         self._children = 0
+        self._being_started: frozenset[str] = frozenset()
         self._kept: tuple[int, str | None] | None = None
         """The configuration, and the recovery, for which inventories were last asked in this run."""
         self._decided_on = -1
@@ -67,6 +76,8 @@ class AutoscalerWorkflow:
         self._deadline: asyncio.Task[None] | None = None
         self._deadline_at: datetime | None = None
         self._details = ""
+        self._shown = -1
+        """The version of the state that the details show."""
         self._seen = -1
         """The version of the state at the end of the last pass: a long run that nothing happens to may stay as it is."""
 
@@ -74,12 +85,14 @@ class AutoscalerWorkflow:
     async def run(self, _state: AutoscalerState) -> dict[str, str | int]:
         """Until the cluster is deleted. Cancelled, it stops deciding; its slices live on."""
         while not self._is_over():
+            self._look_for_the_last_time()
             await self._recover()
             await self._keep_inventories()
             await self._evaluate()
             await self._launch()
             await self._send_letters()
-            self._show_details()
+            if self._is_outdated():
+                self._show_details()
             if self._may_continue_as_new():
                 workflow.continue_as_new(self._state)
             self._seen = self._state.version
@@ -110,13 +123,15 @@ class AutoscalerWorkflow:
             raise ApplicationError(str(bad), type="Refused") from None
         for event in events:
             self._tell(event)
+        if any(isinstance(event, _UNDO_LAUNCHES) for event in events):
+            self._undo_launches()
         return answer_in(self._state)
 
     @answer.validator
     def refuse(self, name: str, payloads: Sequence[RawValue]) -> None:
         """Refuse before anything is written to the history."""
         try:
-            self._answers.accept(self._state, name, _raw(payloads), workflow.now())
+            self._answers.refuse(self._state, name, _raw(payloads), workflow.now())
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
 
@@ -148,6 +163,19 @@ class AutoscalerWorkflow:
         return self._state
 
     # What it does.
+
+    def _look_for_the_last_time(self) -> None:
+        """Before a cluster with an empty ledger ends, have everyone asked, as for any ledger that cannot be trusted."""
+        if self._is_emptied():
+            check = f"closing-{workflow.info().run_id}-{self._state.version}"
+            self._tell(RecoveryBegan(at=workflow.now(), id=check, reason=LAST_LOOK, closing=True))
+
+    def _undo_launches(self) -> None:
+        """Drop slices that were ordered and whose start was held back; not those that are being started at this moment."""
+        state = self._state
+        held = tuple(i for i in state.starting if i not in state.adopted and i not in self._being_started)
+        if held and workflow.patched("undo-launches"):
+            self._tell(LaunchesDropped(at=workflow.now(), slice_ids=held))
 
     async def _recover(self) -> None:
         """Have every running slice report, if the ledger cannot be trusted."""
@@ -196,7 +224,7 @@ class AutoscalerWorkflow:
         """The next evaluation is a pace away at least, and at the moment the decision named at most."""
         assert self._state.config is not None
         pace = self._state.config.evaluation.interval_seconds
-        self._pace = asyncio.create_task(workflow.sleep(pace, summary="least time between evaluations"))
+        self._pace = asyncio.create_task(self._keep_pace(pace))
         if self._deadline is not None and not self._deadline.done():
             if orders.next_change_at == self._deadline_at:
                 return
@@ -206,6 +234,11 @@ class AutoscalerWorkflow:
             left = max(orders.next_change_at - orders.at, timedelta())
             self._deadline = asyncio.create_task(workflow.sleep(left, summary="something changes by itself then"))
 
+    async def _keep_pace(self, seconds: float) -> None:
+        """Wait, then show what became of the evaluation: shown at once, it would keep the first slices waiting."""
+        await workflow.sleep(seconds, summary="least time between evaluations")
+        self._show_details()
+
     async def _launch(self) -> None:
         """Start the workflows of ordered and adopted slices, in batches. Each is awaited, or continuing as new would lose it."""
         if dropped := self._given_up():
@@ -214,7 +247,9 @@ class AutoscalerWorkflow:
             found = [life_of(self._state, slice_id, workflow.now()) for slice_id in ids]
             lives = [life for life in found if life is not None]
             adopted = self._state.adopted
+            self._being_started = frozenset(ids)
             await asyncio.gather(*(self._start(life, again=life.spec.slice_id in adopted) for life in lives))
+            self._being_started = frozenset()
             self._children += len(lives)
             self._tell(SlicesStarted(at=workflow.now(), slice_ids=ids))
             if self._run_is_long():
@@ -225,7 +260,7 @@ class AutoscalerWorkflow:
         pairs = ((_CLUSTER, spec.cluster), (_GROUP, spec.group), (_STATE, life.state.value), (_CAUSE, spec.cause))
         reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
         try:
-            await workflow.start_child_workflow(
+            child: workflow.ChildWorkflowHandle[Any, Any] = await workflow.start_child_workflow(
                 names.SLICE,
                 life,
                 id=names.slice_workflow_id(spec.cluster, spec.group, spec.slice_id),
@@ -237,6 +272,7 @@ class AutoscalerWorkflow:
             )
         except WorkflowAlreadyStartedError:
             return  # It was started before this run was reset, or by a report that came late: it speaks for itself.
+        child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # Nobody waits for its end.
 
     async def _send_letters(self) -> None:
         """Tell slices what is wanted of them. One that cannot be told runs no more; the inventory finds what it left.
@@ -259,6 +295,7 @@ class AutoscalerWorkflow:
             return
 
     def _show_details(self) -> None:
+        self._shown = self._state.version
         details = details_of(status_of(self._state))
         if details != self._details:
             self._details = details
@@ -291,14 +328,21 @@ class AutoscalerWorkflow:
         orders = self._startable() or self._given_up() or self._deliverable()
         errands = orders or unheard or self._wanted_inventories() is not None
         outgrown = state.version > self._seen and self._may_continue_as_new()
-        return bool(errands) or outgrown or self._is_due() or self._is_over()
+        return bool(errands) or outgrown or self._is_due() or self._is_outdated() or self._is_emptied()
 
     def _is_due(self) -> bool:
         state = self._state
         held = state.config is None or state.recovery is not None or state.paused is not None or state.closing
-        if held or (self._pace is not None and not self._pace.done()):
+        if held or self._is_pacing():
             return False
         return state.told > self._decided_on or (self._deadline is not None and self._deadline.done())
+
+    def _is_pacing(self) -> bool:
+        return self._pace is not None and not self._pace.done()
+
+    def _is_outdated(self) -> bool:
+        """Whether the details are to be written anew in this pass; after an evaluation they wait for its pace to end."""
+        return self._state.version > self._shown and not self._is_pacing()
 
     def _wanted_inventories(self) -> KeepRequest | None:
         """What inventories are still to be asked in this run, if anything."""
@@ -316,9 +360,13 @@ class AutoscalerWorkflow:
     def _may_continue_as_new(self) -> bool:
         return self._run_is_long() and workflow.all_handlers_finished()
 
-    def _is_over(self) -> bool:
+    def _is_emptied(self) -> bool:
         state = self._state
         return state.closing and not state.slices and not state.starting and state.recovery is None
+
+    def _is_over(self) -> bool:
+        """Whether the cluster is emptied, and every location has shown that it is."""
+        return self._is_emptied() and (self._state.verified or not workflow.patched("verify-before-end"))
 
     @property
     def _cluster(self) -> str:

@@ -2,14 +2,23 @@
 
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.model.slices import IN_FLIGHT, SliceState
+from workflows import tables
 
 LARGEST_DETAILS = 19_000
 """Bytes: Temporal takes 20 kB."""
+_COLUMNS: tables.Columns = {
+    "group": "left",
+    "READY": "right",
+    "on their way": "right",
+    "leaving": "right",
+    "of": "right",
+    "availability": "left",
+}
 
 
 def details_of(status: ClusterStatus) -> str:
     """A table of groups and the unmet demand, in Markdown, cut where the UI would refuse it."""
-    head = [*_notices(status), "| group | READY | on their way | leaving | of | availability |", "|---|--:|--:|--:|--:|---|"]
+    head = [*_notices(status), *tables.head(_COLUMNS)]
     tail = ["", _demand(status)]
     rows = [_row(group) for group in status.groups]
     room = LARGEST_DETAILS - sum(_size(line) for line in [*head, *tail])
@@ -34,8 +43,10 @@ def _notices(status: ClusterStatus) -> list[str]:
         found.append("**The cluster is being deleted.**")
     if status.paused is not None:
         found.append(f"**Paused.** {status.paused}")
-    if status.recovery is not None:
-        found.append(f"**Recovering:** {status.recovery.reason} Waiting for {', '.join(status.recovery.waiting_for[:5])}.")
+    if (recovery := status.recovery) is not None:
+        doing = "Making sure" if status.closing else "Recovering"
+        waiting = ", ".join(recovery.waiting_for[:5])
+        found.append(f"**{doing}:** {recovery.reason.rstrip('.')}. Waiting for {waiting}.")
     return [line for notice in found for line in (notice, "")]
 
 
@@ -45,7 +56,7 @@ def _row(group: GroupStatus) -> str:
     leaving = sum(group.slices.values()) - ready - coming
     until = f" until {group.until:%Y-%m-%d %H:%M:%S} UTC" if group.until else ""
     name = group.name if group.configured else f"{group.name} (no longer configured)"
-    return f"| {name} | {ready} | {coming} | {leaving} | {group.max_slices} | {group.availability}{until} |"
+    return tables.row((name, ready, coming, leaving, group.max_slices, f"{group.availability}{until}"))
 
 
 def _demand(status: ClusterStatus) -> str:

@@ -54,13 +54,15 @@ _ASKING: dict[str, Any] = {
 Who cancels one waits for the call under way: what it did would otherwise not be known. Its heartbeats tell that a worker died.
 """
 CREATE: dict[str, Any] = _ASKING
-OBSERVE: dict[str, Any] = _ASKING
+LAST_LOOK = timedelta(seconds=60)
+"""A cloud that shows nothing even after a deadline cannot keep a slice for ever."""
+OBSERVE: dict[str, Any] = _ASKING | {"start_to_close_timeout": LAST_LOOK / 2, "schedule_to_close_timeout": LAST_LOOK}
 DELETE: dict[str, Any] = _ASKING | {
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)),
 }
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
-"""A slice asks a cloud that is still deleting, and writes to an autoscaler that is not there, at once, then ever less often."""
+"""A slice asks a cloud that is still deleting or wants peace, and writes to an autoscaler that is not there, ever less often."""
 DELETION_OVERDUE = timedelta(minutes=15)
 """Clouds delete within minutes; a slice that is still there after this is worth a look, and still paid for."""

@@ -58,6 +58,8 @@ class SliceLifecycleWorkflow:
         self._life = life
         self._calling = 0
         """Activities and signals under way."""
+        self._stay = 0
+        """Which stay in a state this is; a deadline belongs to one. Time in a cloud's queue is a stay of its own."""
         self._seen_gone = False
         self._given_up = False
         """Cancelled when only the last report was still to be delivered."""
@@ -152,16 +154,18 @@ class SliceLifecycleWorkflow:
     async def _create(self) -> None:
         """Ask the cloud until it takes or refuses the order, when it is this one's turn. Rate limits are waited out."""
         policy = policies.CREATE | {"task_queue": queue_for(workflow.info().task_queue, self._life.spec)}
+        pause = policies.FIRST_PAUSE_SECONDS
         while self._life.state is SliceState.REQUESTING and not self._life.created:
             asked = await self._call(names.CREATE, Asked, policy, wanted=lambda: self._life.state in _BEFORE_DELETING)
             if asked is None:
                 return
             self._apply(Answered(workflow.now(), asked))
             if asked.failure is not None and self._life.state is SliceState.REQUESTING:
-                seconds = max(asked.failure.retry_after_seconds, policies.FIRST_PAUSE_SECONDS)
+                seconds = max(asked.failure.retry_after_seconds, pause)
                 await self._within(seconds, lambda: self._life.state is not SliceState.REQUESTING, "rate limited")
+                pause = min(2 * pause, policies.LONGEST_PAUSE_SECONDS)
 
-    async def _judge(self, stay: object) -> None:
+    async def _judge(self, stay: int) -> None:
         """A deadline passed. The cloud is looked at once more: what it shows now counts."""
         state = self._life.state
         if self._life.created and state is not SliceState.DRAINING:
@@ -215,7 +219,7 @@ class SliceLifecycleWorkflow:
         """The answer of an activity about this slice; None if it can never be had, or is not wanted any more."""
         spec = self._life.spec
         call: workflow.ActivityHandle[T] = workflow.start_activity(
-            name, spec, result_type=kind, summary=f"{name} {spec.slice_id}", **policy
+            name, spec, result_type=kind, summary=f"{spec.group} in {spec.location}", **policy
         )
         self._calling += 1
         try:
@@ -242,11 +246,6 @@ class SliceLifecycleWorkflow:
 
     # What they ask themselves.
 
-    @property
-    def _stay(self) -> tuple[SliceState, bool]:
-        """What a deadline belongs to: time in a cloud's queue does not count as time in the state."""
-        return self._life.state, self._life.queued
-
     def _owes_a_report(self) -> bool:
         return self._tell_again or self._life.sequence > self._life.reported
 
@@ -266,6 +265,7 @@ class SliceLifecycleWorkflow:
 
     def _apply(self, event: LifeEvent) -> None:
         before, self._life = self._life, advance(self._life, event)
+        self._stay += (before.state, before.queued) != (self._life.state, self._life.queued)
         moves.tell(before, self._life)
         workflow.set_current_details(timeline(self._life))
 

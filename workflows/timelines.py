@@ -1,6 +1,10 @@
 """A slice as the Temporal UI shows it: what it is, and a line for every move."""
 
 from penstock.contract.lives import SliceLife
+from workflows import tables
+
+_COLUMNS: tables.Columns = {"UTC": "left", "state": "left", "why": "left"}
+_LONGEST_CELL = 200
 
 
 def timeline(life: SliceLife) -> str:
@@ -15,11 +19,11 @@ def timeline(life: SliceLife) -> str:
     ]
     if life.failure is not None:
         facts += ["", f"Failure: {life.failure.kind}: {_cell(life.failure.message)}"]
-    rows = [f"| {move.at:%H:%M:%S} | {move.state} | {_cell(move.why)} |" for move in life.moves]
-    table = ["", "| UTC | state | why |", "|---|---|---|", *rows] if rows else []
+    rows = [tables.row((f"{move.at:%H:%M:%S}", move.state, _cell(move.why))) for move in life.moves]
+    table = ["", *tables.head(_COLUMNS), *rows] if rows else []
     return "\n".join([*facts, *table])
 
 
 def _cell(text: str) -> str:
-    """Words from outside, in one cell of a table."""
-    return " ".join(text.split()).replace("|", "\\|")[:200]
+    """Words from outside, cut."""
+    return tables.cell(text)[:_LONGEST_CELL]

@@ -9,6 +9,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowHandle
 
+from activities.providers.port import resource_name
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.lives import ReportLetter
@@ -64,6 +65,19 @@ async def _deleted(stage: Stage) -> None:
     await stage.autoscaler.delete(force=True)
     await stage.autoscaler.deleted()
     await save("autoscaler-deleted", stage.workflow)
+
+
+async def _verified_end(stage: Stage) -> None:
+    """The last look finds something that nobody looks after, and it is deleted before the cluster ends."""
+    patient = stage.config.inventory.model_copy(update={"orphan_grace_seconds": 3600})
+    await stage.autoscaler.apply_config(stage.config.model_copy(update={"inventory": patient}))
+    await stage.autoscaler.submit_demand(tasks(1))
+    await _ready(stage, 1)
+    labels = {"penstock-cluster": stage.cluster, "penstock-group": "forgotten", "penstock-slice": "forgotten-1"}
+    await stage.cloud.add(resource_name(cluster=stage.cluster, group="forgotten", slice_id="forgotten-1"), labels=labels)
+    await stage.autoscaler.delete(force=True)
+    await stage.autoscaler.deleted()
+    await save("autoscaler-verified-end", stage.workflow)
 
 
 async def _stockout(stage: Stage) -> None:
@@ -230,6 +244,7 @@ def _count(status: ClusterStatus) -> int:
 STORIES = {
     "demand and drain": Story(_demand_and_drain),
     "deleted": Story(_deleted),
+    "verified end": Story(_verified_end),
     "stockout": Story(_stockout, (group("first", zone="a", priority=1), group("second", zone="b", priority=2))),
     "rate limited": Story(_rate_limited),
     "preempted": Story(_preempted, (group(preemptible=True),)),
