@@ -6,22 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.connect import (
-    Reach,
-    at_server,
-    cluster_options,
-    json_option,
-    no_such_cluster,
-    no_worker,
-    only_cluster,
-    perform,
-    pollers,
-    running_clusters,
-    server_options,
-    task_queue,
-    where,
-)
+from penstock.cli.connect import Reach, at_server, cluster_options, json_option, perform, server_options
 from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
+from penstock.cli.presence import is_known, no_such_cluster, no_worker, only_cluster, pollers, running_clusters, task_queue, where
 from penstock.cli.render_checks import examination_view, verdict_view
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import Examination, Finding, Verdict
@@ -61,6 +48,8 @@ def doctor(reach: Reach, as_json: bool) -> None:
 async def _verify(reach: Reach, *, as_json: bool) -> int:
     async with at_server(reach, seconds=_CHECK_SECONDS) as client:
         cluster = reach.cluster or await only_cluster(client)
+        if not await is_known(client, cluster):
+            raise await no_such_cluster(client, cluster)
         if not await pollers(client):
             raise no_worker(client)
         verdict = await _verdict(client, cluster)
@@ -112,7 +101,7 @@ async def _findings(client: "Client") -> tuple[Finding, ...]:
     if not workers:
         missing = no_worker(client)
         return (*found, Finding(subject="worker", ok=False, message=missing.message, fix="; ".join(missing.hints)))
-    found.append(Finding(subject="worker", ok=True, message=f"{workers} on task queue {task_queue()!r}"))
+    found.append(Finding(subject="worker", ok=True, message=f"{len(workers)} on task queue {task_queue()!r}"))
     running = await running_clusters(client)
     found.append(Finding(subject="clusters", ok=True, message=", ".join(running) or "none runs yet: penstock config apply FILE"))
     seen: Examination = await client.execute_workflow(

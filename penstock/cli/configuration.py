@@ -1,23 +1,14 @@
 """`penstock config`: apply, show and compare a cluster's configuration."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.connect import (
-    Reach,
-    at_cluster,
-    at_server,
-    cluster_options,
-    json_option,
-    no_worker,
-    perform,
-    pollers,
-    server_options,
-    task_queue,
-)
+from penstock.cli.connect import Reach, at_cluster, at_server, cluster_options, json_option, perform, server_options
 from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed, tell_problems
+from penstock.cli.presence import no_worker, pollers, task_queue
 from penstock.cli.render_config import changes_between, changes_view, config_text
 from penstock.cli.screen import print_json, screen
 from penstock.config.cluster import load_cluster
@@ -54,13 +45,14 @@ def show(reach: Reach, as_json: bool) -> None:
 
 @config.command()
 @click.argument("file", type=_FILE)
+@json_option
 @server_options
-def diff(reach: Reach, file: Path) -> None:
+def diff(reach: Reach, file: Path, as_json: bool) -> None:
     """Show what applying FILE would change, field by field.
 
     Exit status: 0 if nothing, 1 if something.
     """
-    perform(_diff(reach, file))
+    perform(_diff(reach, file, as_json=as_json))
 
 
 def _loaded(file: Path) -> ClusterConfig:
@@ -100,15 +92,17 @@ async def _show(reach: Reach, *, as_json: bool) -> int:
     return 0
 
 
-async def _diff(reach: Reach, file: Path) -> int:
+async def _diff(reach: Reach, file: Path, *, as_json: bool) -> int:
     wanted = _loaded(file)
     async with at_cluster(reach._replace(cluster=wanted.cluster)) as autoscaler:
         changes = changes_between(await _held(autoscaler), wanted)
-    if not changes:
+    if as_json:
+        click.echo(json.dumps({"changes": [change._asdict() for change in changes]}, indent=2, ensure_ascii=False))
+    elif changes:
+        screen().print(changes_view(changes))
+    else:
         click.echo(f"Applying {file} would change nothing.")
-        return 0
-    screen().print(changes_view(changes))
-    return EXIT_DIFFERS
+    return EXIT_DIFFERS if changes else 0
 
 
 async def _held(autoscaler: "AutoscalerClient") -> ClusterConfig:

@@ -1,4 +1,4 @@
-"""How commands reach a cluster: the options, which cluster is meant, and what to say when nobody answers."""
+"""How commands reach a cluster: the options, the connection, and an end when nobody answers."""
 
 import asyncio
 import functools
@@ -6,29 +6,19 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from difflib import get_close_matches
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
-from penstock.cli.failures import (
-    EXIT_BAD_INPUT,
-    EXIT_INTERRUPTED,
-    EXIT_NO_CLUSTER,
-    EXIT_REFUSED,
-    EXIT_UNREACHABLE,
-    CommandFailed,
-    tell_problems,
-)
+from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_REFUSED, CommandFailed, tell_problems
+from penstock.cli.presence import no_answer, no_server, no_such_cluster, only_cluster, pollers, rpc_in_words, task_queue
 from penstock.config.problems import BadInput
-from penstock.contract.names import AUTOSCALER, TASK_QUEUE, autoscaler_id
+from penstock.contract.addresses import DEFAULT_ADDRESS
 
 if TYPE_CHECKING:
     from temporalio.client import Client
-    from temporalio.service import RPCError
 
     from penstock.client import AutoscalerClient
 
@@ -38,10 +28,8 @@ _CONNECT_SECONDS = 10.0
 """A server on another continent answers within it."""
 
 _SUSPICIOUS_SECONDS = 3.0
-"""After so long without an answer it is worth asking whether there is a worker at all."""
-_POLL_SECONDS = 90.0
-"""A worker asks for work once a minute at least; the server goes on listing it for minutes after it died."""
-_SAID = re.compile(r'(?:message|error): "([^"]+)"')
+"""Whenever there was no answer for so long it is worth asking whether there is a worker at all."""
+_SAID = re.compile(r'(?:message|error): "?([^"{}]+?)"? }')
 """The one part of the SDK's account of a failed connection that says something to people."""
 _NOTES = Path(".penstock")
 """Where a service started in this directory keeps its data and says where it listens."""
@@ -110,17 +98,20 @@ def finish(code: int) -> NoReturn:
 @asynccontextmanager
 async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> AsyncIterator["Client"]:
     """A connection; what goes wrong while it is used is told in words, after `seconds` that nobody answers."""
-    from penstock.connection import connect, flush_traces
+    from penstock.connection import BadConnection, connect, flush_traces, told_settings
 
-    address = address_of(reach)
     try:
+        told = told_settings()
+        address = reach.address or told.get("target_host") or noted("address") or DEFAULT_ADDRESS
         async with asyncio.timeout(_CONNECT_SECONDS):
-            client = await connect(address=address, namespace=reach.namespace)
+            client = await connect(address=address, namespace=reach.namespace, quiet=True)
+    except BadConnection as bad:
+        raise CommandFailed(str(bad), code=EXIT_BAD_INPUT) from None
     except (RuntimeError, TimeoutError) as error:
         said = _SAID.search(str(error))
-        raise no_server(address, said[1] if said else str(error)) from None
+        raise no_server(address, said[1] if said else str(error), tls=bool(told.get("tls"))) from None
     try:
-        async with _in_words(client, seconds):
+        async with in_words(client, seconds):
             yield client
     finally:
         await flush_traces()
@@ -136,8 +127,8 @@ async def at_cluster(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) ->
 
 
 @asynccontextmanager
-async def _in_words(client: "Client", seconds: float | None) -> AsyncIterator[None]:
-    """Turn what the client raises into what to say about it."""
+async def in_words(client: "Client", seconds: float | None) -> AsyncIterator[None]:
+    """Turn what the client raises into what to say about it, and say so after `seconds` without an answer."""
     from temporalio.service import RPCError
 
     from penstock.client import NoSuchCluster, Refused
@@ -152,17 +143,20 @@ async def _in_words(client: "Client", seconds: float | None) -> AsyncIterator[No
     except Refused as refused:
         raise CommandFailed(str(refused), code=EXIT_REFUSED) from None
     except RPCError as error:
-        raise await _rpc_in_words(client, error) from None
+        raise await rpc_in_words(client, error) from None
 
 
 @asynccontextmanager
 async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeout) -> AsyncIterator[None]:
-    """Bring a deadline forward if nobody is there who could answer; without a deadline somebody may come."""
+    """Bring a deadline forward as soon as nobody is there who could answer; without a deadline somebody may come."""
+    from temporalio.service import RPCError
 
     async def look() -> None:
-        await asyncio.sleep(_SUSPICIOUS_SECONDS)
-        if not await pollers(client):
-            deadline.reschedule(asyncio.get_running_loop().time())
+        while True:
+            await asyncio.sleep(_SUSPICIOUS_SECONDS)
+            with suppress(RPCError):  # Whoever waits for the answer meets it too, and tells it.
+                if not await pollers(client):
+                    return deadline.reschedule(asyncio.get_running_loop().time())
 
     looking = asyncio.create_task(look()) if deadline.when() is not None else None
     try:
@@ -172,122 +166,9 @@ async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeou
             looking.cancel()
 
 
-async def _rpc_in_words(client: "Client", error: "RPCError") -> CommandFailed:
-    from temporalio.service import RPCStatusCode
-
-    if error.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED):
-        return no_server(client.service_client.config.target_host, error.message)
-    if error.status in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION):
-        return await no_answer(client, error.message)
-    return CommandFailed(f"the server at {where(client)} says: {error.message}", code=EXIT_REFUSED)
-
-
-async def pollers(client: "Client") -> int:
-    """How many workers ask the server for work."""
-    from temporalio.api.enums.v1 import TaskQueueType
-    from temporalio.api.taskqueue.v1 import TaskQueue
-    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace,
-        task_queue=TaskQueue(name=task_queue()),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
-    found = (await client.workflow_service.describe_task_queue(request)).pollers
-    now = datetime.now(UTC).timestamp()
-    return sum(now - poller.last_access_time.seconds < _POLL_SECONDS for poller in found)
-
-
-def address_of(reach: Reach) -> str:
-    """Where the server is: as told, as the environment says, or where the one that was started in this directory said it is."""
-    from temporalio.envconfig import ClientConfig
-
-    from penstock.connection import DEFAULT_ADDRESS
-
-    told = reach.address or ClientConfig.load_client_connect_config().get("target_host")
-    return told or noted("address") or DEFAULT_ADDRESS
-
-
 def noted(name: str) -> str | None:
     """What a service that was started in this directory wrote down for those who look for it."""
     try:
         return (_NOTES / name).read_text().strip() or None
     except OSError:
         return None
-
-
-def task_queue() -> str:
-    """Where workers listen."""
-    return os.environ.get("PENSTOCK_TASK_QUEUE") or TASK_QUEUE
-
-
-async def only_cluster(client: "Client") -> str:
-    """The one cluster that runs; with none or several somebody must choose."""
-    running = await running_clusters(client)
-    if len(running) == 1:
-        return running[0]
-    if not running:
-        raise CommandFailed(
-            f"no cluster runs at {where(client)}",
-            "Start one: penstock config apply examples/cluster.yaml",
-            code=EXIT_NO_CLUSTER,
-        )
-    raise CommandFailed(
-        f"several clusters run at {where(client)}: {', '.join(running)}",
-        f"Choose one: --cluster {running[0]}, or export PENSTOCK_CLUSTER={running[0]}",
-        code=EXIT_NO_CLUSTER,
-    )
-
-
-async def running_clusters(client: "Client") -> list[str]:
-    """The names of the clusters whose autoscalers run."""
-    query = f"WorkflowType = '{AUTOSCALER}' AND ExecutionStatus = 'Running'"
-    return sorted({found.id.removeprefix(autoscaler_id("")) async for found in client.list_workflows(query)})
-
-
-def where(client: "Client") -> str:
-    """The server's address, and its namespace where that is not the usual one."""
-    address = client.service_client.config.target_host
-    return address if client.namespace == "default" else f"{address}, namespace {client.namespace}"
-
-
-def no_server(address: str, why: str) -> CommandFailed:
-    """Nobody listens there."""
-    return CommandFailed(
-        f"no Temporal server answers at {address}" + (f" ({why})" if why else ""),
-        "Start one here: make run",
-        "Or point to one: --address HOST:PORT, or export TEMPORAL_ADDRESS=HOST:PORT",
-        code=EXIT_UNREACHABLE,
-    )
-
-
-async def no_such_cluster(client: "Client", cluster: str) -> CommandFailed:
-    """No autoscaler of that name runs; those that do are listed."""
-    from temporalio.service import RPCError
-
-    try:
-        running = await running_clusters(client)
-    except RPCError as error:  # Not the cluster is unknown then, but its namespace.
-        return await _rpc_in_words(client, error)
-    close = get_close_matches(cluster, running, n=1)
-    known = f"Clusters that run there: {', '.join(running)}" if running else "No cluster runs there"
-    hints = [f"Did you mean {close[0]}?"] if close else []
-    hints += [known, "Start one: penstock config apply FILE"]
-    return CommandFailed(f"no cluster {cluster!r} runs at {where(client)}", *hints, code=EXIT_NO_CLUSTER)
-
-
-async def no_answer(client: "Client", why: str = "") -> CommandFailed:
-    """The server is there and the answer did not come: most often no worker runs."""
-    if not await pollers(client):
-        return no_worker(client)
-    told = f"the server says: {why}" if why else "it may be busy: try again"
-    return CommandFailed(f"no answer, though a worker runs; {told}", code=EXIT_UNREACHABLE)
-
-
-def no_worker(client: "Client") -> CommandFailed:
-    """The server is there and nobody works for it."""
-    return CommandFailed(
-        f"no worker runs on task queue {task_queue()!r} at {where(client)}",
-        f"Start one: TEMPORAL_ADDRESS={client.service_client.config.target_host} python -m worker",
-        code=EXIT_UNREACHABLE,
-    )

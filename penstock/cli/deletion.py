@@ -4,12 +4,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
 
-from penstock.cli.connect import Reach, at_cluster, at_server, perform, server_options
+from penstock.cli.connect import Reach, at_cluster, at_server, json_option, perform, server_options
 from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
-from penstock.cli.screen import screen
+from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.names import STATUS, autoscaler_id
+from penstock.core.reasons import some
 from penstock.model.slices import SliceState
 
 if TYPE_CHECKING:
@@ -26,48 +28,52 @@ _PATIENCE_SECONDS = 10.0
 @click.option("--force", is_flag=True, help="Delete slices now, work or not, instead of draining them.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--no-wait", is_flag=True, help="Return once the order is taken.")
+@json_option
 @server_options
-def delete(reach: Reach, cluster: str, force: bool, yes: bool, no_wait: bool) -> None:
+def delete(reach: Reach, cluster: str, force: bool, yes: bool, no_wait: bool, as_json: bool) -> None:
     """Delete a cluster: drain its slices, delete them, check that they are gone, then end its autoscaler.
 
     It stays until all of it is gone; Ctrl-C leaves, and the deletion goes on.
     """
-    perform(_delete(reach._replace(cluster=cluster), force=force, sure=yes, wait=not no_wait))
+    perform(_delete(reach._replace(cluster=cluster), force=force, sure=yes, wait=not no_wait, as_json=as_json))
 
 
-async def _delete(reach: Reach, *, force: bool, sure: bool, wait: bool) -> int:
+async def _delete(reach: Reach, *, force: bool, sure: bool, wait: bool, as_json: bool) -> int:
+    console = screen(stderr=as_json)  # What is for people keeps out of the way of what is for programs.
     async with at_cluster(reach) as autoscaler:
         before = await autoscaler.status()
     if not sure:
-        _ask(before, force=force)
+        _ask(before, force=force, err=as_json)
     async with at_cluster(reach) as autoscaler:
         done = await autoscaler.delete(force=force)
-    click.echo(f"{reach.cluster}: {done.message}.")
+    click.echo(f"{reach.cluster}: {done.message}.", err=as_json)
     if wait:
         async with at_server(reach, seconds=None) as client:
-            await _until_gone(client, str(reach.cluster))
-        click.echo(f"Cluster {reach.cluster} is gone.")
+            await _until_gone(client, str(reach.cluster), console)
+        click.echo(f"Cluster {reach.cluster} is gone.", err=as_json)
+    if as_json:
+        print_json(done, cluster=reach.cluster, gone=wait)
     return 0
 
 
-def _ask(before: ClusterStatus, *, force: bool) -> None:
+def _ask(before: ClusterStatus, *, force: bool, err: bool) -> None:
     """Make sure that it is meant."""
     how = "with whatever runs on them" if force else "as they empty"
     count = "no slices" if not before.slices else f"{left_text(before)}, which go {how}"
     try:
-        meant = click.confirm(f"Cluster {before.cluster} has {count}. Delete it?")
+        meant = click.confirm(f"Cluster {before.cluster} has {count}. Delete it?", err=err)
     except click.Abort:
         raise CommandFailed("nobody answered, so nothing was deleted; --yes answers beforehand", code=EXIT_REFUSED) from None
     if not meant:
         raise CommandFailed("nothing was deleted", code=EXIT_REFUSED)
 
 
-async def _until_gone(client: "Client", cluster: str) -> None:
+async def _until_gone(client: "Client", cluster: str, console: Console) -> None:
     """Show what is left until the autoscaler has completed."""
     from temporalio.client import WorkflowExecutionStatus
 
     handle = client.get_workflow_handle(autoscaler_id(cluster))
-    console, told = screen(), ""
+    told = ""
     with console.status("waiting for slices to go…") as spinner:
         while (found := (await handle.describe()).status) is WorkflowExecutionStatus.RUNNING:
             left = await _left(handle)
@@ -91,9 +97,15 @@ async def _left(handle: "WorkflowHandle[Any, Any]") -> str:
 
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            return f"left: {left_text(await handle.query(STATUS, result_type=ClusterStatus))}"
+            return f"left: {_errands(await handle.query(STATUS, result_type=ClusterStatus))}"
     except (TimeoutError, RPCError):
         return "no answer from the autoscaler; it is asked again"
+
+
+def _errands(status: ClusterStatus) -> str:
+    """The slices that are left, and who is still to be heard before the cluster may end."""
+    waited = status.recovery.waiting_for if status.recovery is not None else ()
+    return left_text(status) + (f"; waiting for {some(waited)}" if waited else "")
 
 
 def left_text(status: ClusterStatus) -> str:

@@ -3,7 +3,7 @@
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.screen import moment, screen, titled
+from penstock.cli.screen import entries, moment, screen, titled
 from penstock.core.explain import Explanation, Status
 from penstock.core.reasons import some
 from penstock.core.summary import DecisionSummary, UnmetSummary
@@ -96,7 +96,7 @@ def _closing(summary: DecisionSummary) -> str:
     placed = sum(sum(tiers.values()) for tiers in summary.placed.values())
     by_tier = {tier: sum(tiers.get(tier, 0) for tiers in summary.placed.values()) for tier in Tier}
     told = ", ".join(f"{count} {tier.replace('_', ' ')}" for tier, count in by_tier.items() if count)
-    lines = [f"Placed {placed} entries{f' ({told})' if told else ''}, {sum(item.count for item in summary.unmet)} unmet."]
+    lines = [f"Placed {entries(placed)}{f' ({told})' if told else ''}, {sum(item.count for item in summary.unmet)} unmet."]
     before, after = summary.cost_per_hour.before, summary.cost_per_hour.after
     lines.append(f"Cost per hour: {before:,.2f} now, {after:,.2f} with what is launched and requested.")
     if summary.cost_per_hour.unpriced:

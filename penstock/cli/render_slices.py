@@ -14,6 +14,10 @@ def slices_view(page: SlicePage, now: datetime) -> RenderableType:
     """One page of slices, oldest order first."""
     if not page.total:
         return "No slices."
+    if not page.slices:
+        return (
+            f"There is no page {page.page:,}: {page.total:,} slices on {page.pages:,} {'page' if page.pages == 1 else 'pages'}."
+        )
     table = titled("Slices")
     named = all(piece.id.startswith(f"{piece.group}-") for piece in page.slices)  # then a column for the group only costs room
     table.add_column("slice", no_wrap=True, overflow="fold")

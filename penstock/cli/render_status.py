@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.screen import clock, lapse, moment, titled
+from penstock.cli.screen import clock, entries, lapse, moment, titled
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.core.reasons import some
 from penstock.model.decision import Tier
@@ -75,7 +75,8 @@ def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
         yield f"[bold yellow]Paused[/]{reason}. Nothing is launched or drained until: penstock resume"
     if status.recovery is not None:
         since = lapse(status.recovery.since, now)
-        yield f"[bold yellow]Recovering[/] for {since}: {escape(status.recovery.reason)}. Nothing is ordered meanwhile."
+        doing = "Making sure" if status.closing else "Recovering"
+        yield f"[bold yellow]{doing}[/] for {since}: {escape(status.recovery.reason)}. Nothing is ordered meanwhile."
         if status.recovery.waiting_for:
             yield f"  Waiting for {escape(some(status.recovery.waiting_for))}."
     for source, why in status.resync_needed.items():
@@ -130,7 +131,7 @@ def _outcome(status: ClusterStatus) -> str:
     if status.evaluated_at is None:
         return "Nothing is decided yet."
     tiers = [f"{status.placed[tier]:,} {tier.replace('_', ' ')}" for tier in Tier if status.placed.get(tier)]
-    told = f"Placed {sum(status.placed.values()):,} entries" + (f" ({', '.join(tiers)})" if tiers else "")
+    told = f"Placed {entries(sum(status.placed.values()))}" + (f" ({', '.join(tiers)})" if tiers else "")
     if status.deferred:
         told += f"; [yellow]{_slices(status.deferred)} deferred[/] by launch limits"
     unmet = [f"{count:,} {code}" for code, count in status.unmet.items() if count]

@@ -32,6 +32,11 @@ def print_json(value: BaseModel, **beside: JsonValue) -> None:
     click.echo(json.dumps(value.model_dump(mode="json") | beside, indent=2, ensure_ascii=False))
 
 
+def entries(count: int) -> str:
+    """So many entries, in words."""
+    return "1 entry" if count == 1 else f"{count:,} entries"
+
+
 def moment(at: datetime) -> str:
     """A moment with its day, in UTC."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"

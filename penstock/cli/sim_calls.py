@@ -7,9 +7,8 @@ import urllib.request
 from typing import Any
 
 from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_REFUSED, EXIT_UNREACHABLE, CommandFailed
+from penstock.contract.addresses import DEFAULT_SIM_URL
 
-DEFAULT_URL = "http://127.0.0.1:7234"
-"""Where a simulated cloud listens unless told otherwise."""
 _SECONDS = 10.0
 """Answers take milliseconds."""
 
@@ -20,7 +19,7 @@ class SimCalls:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         if not self.url.startswith(("http://", "https://")):
-            raise CommandFailed(f"{url!r} is no address; write it like {DEFAULT_URL}", code=EXIT_BAD_INPUT)
+            raise CommandFailed(f"{url!r} is no address; write it like {DEFAULT_SIM_URL}", code=EXIT_BAD_INPUT)
         # No proxy of the environment's stands between this machine and itself.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

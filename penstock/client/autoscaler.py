@@ -143,8 +143,9 @@ class AutoscalerClient:
 
     async def status(self, since: int | None = None) -> ClusterStatus:
         """How the cluster is; with the version one has, a short answer if nothing changed."""
+        sent = {source: outbox.stamp for source, outbox in self._outboxes.items() if outbox.is_delivered}
         status = await self._calls.query(names.STATUS, ClusterStatus, StatusRequest(since=since))
-        self._note(status)
+        self._note(status, sent)
         return status
 
     async def decision(self) -> DecisionSummary:
@@ -249,14 +250,19 @@ class AutoscalerClient:
         if source in self._outboxes and time.monotonic() - self._checked > CHECKED_AFTER_SECONDS:
             await self.status()
 
-    def _note(self, status: ClusterStatus) -> None:
-        """Send everything again where it is missed, in a new epoch where someone else sent something newer."""
+    def _note(self, status: ClusterStatus, sent: Mapping[str, tuple[int, int]]) -> None:
+        """Send everything again where what stands is not what was sent: it was missed, reset, or someone else sent something.
+
+        Nothing is known of what is sent while the answer was on its way.
+        """
         if not status.changed:
             return
         self._checked = time.monotonic()
         for source, outbox in self._outboxes.items():
             stands = status.demand.get(source)
-            if stands is None or stands.resync_needed or (stands.epoch, stands.revision) > outbox.stamp:
+            if sent.get(source) != outbox.stamp:
+                continue
+            if stands is None or stands.resync_needed or (stands.epoch, stands.revision) != outbox.stamp:
                 outbox.begin_again(after=stands.epoch if stands else -1)
 
     async def _order(self, name: str, message: Any) -> Done:

@@ -13,6 +13,7 @@ from temporalio.client import (
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
@@ -103,6 +104,10 @@ class Calls:
             yield
         except WorkflowUpdateFailedError as error:
             raise Refused(getattr(error.cause, "message", str(error.cause))) from None
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            # The SDK's own word for both; whoever set the deadline or cancelled waits for Python's.
+            task = asyncio.current_task()
+            raise asyncio.CancelledError if task is not None and task.cancelling() else TimeoutError from None
         except WorkflowQueryFailedError as error:
             raise Refused(str(error)) from None
         except WorkflowQueryRejectedError:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from penstock.cli.render_config import config_text
+from penstock.contract.names import SEARCH_ATTRIBUTES
 from tests.activities.waiting import until
+from tests.cli.relay import relayed
 from tests.cli.running import SECONDS, Commands
 from tests.service.machine import Machine
 from tests.service.stage import Stage, group, staged
@@ -73,6 +75,7 @@ def test_a_cluster_is_started_fed_looked_at_and_deleted_by_commands_alone(machin
         assert "2 READY" in status
         assert "1 unmet (1 insufficient_resources)" in status
         assert "2 slices." in await scene.says("slices", "--state", "ready")
+        assert await scene.says("slices", "--page", "99") == "There is no page 99: 2 slices on 1 page.\n"
         assert "fits on READY slices of small" in await scene.says("explain", "work/0")
         assert "No task nobody" in await scene.says("explain", "nobody", code=2)
         assert "insufficient_resources" in await scene.says("decision", code=3)
@@ -102,6 +105,9 @@ def test_programs_get_json(machine: Machine, tmp_path: Path) -> None:
         assert (verdict["agrees"], verdict["slices"]) == (True, 2)
         await scene.says("demand", "clear", "--source", "ci")
         assert (await scene.json("status"))["demand"]["ci"]["tasks"] == 0
+        assert await scene.json("config", "diff", "cluster.yaml") == {"changes": []}
+        deleted = await scene.json("delete", scene.cluster, "--force", "--yes")
+        assert (deleted["cluster"], deleted["gone"]) == (scene.cluster, True)
 
     played(machine, tmp_path, story)
 
@@ -133,6 +139,8 @@ def test_a_configuration_is_compared_applied_and_shown(machine: Machine, tmp_pat
         wider = (tmp_path / "cluster.yaml").read_text().replace("max_slices: 4", "max_slices: 9")
         (tmp_path / "wider.yaml").write_text(wider)
         assert await scene.says("config", "diff", "wider.yaml", code=1) == "~ groups.small.max_slices: 4 → 9\n"
+        (change,) = (await scene.json("config", "diff", "wider.yaml"))["changes"]
+        assert change == {"path": "groups.small.max_slices", "before": "4", "after": "9"}
         assert "configuration revision 2 applies" in await scene.says("config", "apply", "wider.yaml")
         assert await scene.says("config", "show") == wider
 
@@ -181,6 +189,28 @@ def test_a_view_is_kept_up_to_date_until_it_is_interrupted(machine: Machine, tmp
     played(machine, tmp_path, story)
 
 
+def test_a_view_outlasts_its_server_and_shows_nothing_but_itself(machine: Machine, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with relayed(machine.port) as relay:
+            watching = scene.commands.started("status", "--watch", "--json", "--address", relay.address)
+            assert watching.stdout is not None
+            try:
+                seen = json.loads(await asyncio.to_thread(watching.stdout.readline))
+                relay.away()
+                await until(relay.refusals, lambda tries: tries > 8, seconds=SECONDS)
+                await scene.says("demand", "submit", "demand.json")
+                relay.back()
+                async with asyncio.timeout(SECONDS):
+                    while not seen["demand"]:
+                        seen = json.loads(await asyncio.to_thread(watching.stdout.readline))
+            finally:
+                watching.kill()
+                _, told = watching.communicate()
+            assert told == ""
+
+    played(machine, tmp_path, story)
+
+
 def test_the_only_cluster_is_meant_and_one_of_several_must_be_named(machine: Machine, tmp_path: Path) -> None:
     penstock = Commands(machine.environment, folder=tmp_path)
 
@@ -195,6 +225,7 @@ def test_the_only_cluster_is_meant_and_one_of_several_must_be_named(machine: Mac
             assert all(name in asked.stderr for name in (scene.cluster, other.cluster, "--cluster", "PENSTOCK_CLUSTER"))
         mistyped = await scene.says("status", "--cluster", f"{scene.cluster}x", code=5)
         assert f"Did you mean {scene.cluster}?" in mistyped
+        assert f"Did you mean {scene.cluster}?" in await scene.says("verify", "--cluster", f"{scene.cluster}x", code=5)
 
     played(machine, tmp_path, story)
 
@@ -205,10 +236,26 @@ def test_a_server_without_a_worker_is_told_from_no_server(machine: Machine, tmp_
         assert "warning: no worker runs" in await scene.says("config", "apply", "cluster.yaml")
         assert "no worker runs on task queue 'nobody-works-here'" in await scene.says("status", code=4)
         assert "no worker runs" in await scene.says("verify", code=4)
+        assert "no worker runs" in await scene.says("pause", code=4)
+        assert "no worker runs" in await scene.says("demand", "submit", "demand.json", code=4)
         examined = await scene.json("doctor")
         assert [finding["ok"] for finding in examined["findings"]] == [True, False]
 
     played(machine, tmp_path, story, start=False)
+
+
+def test_a_server_that_no_worker_prepared_is_refused_with_what_prepares_it(tmp_path: Path) -> None:
+    bare = Machine(tmp_path)
+    bare.server.start()
+    try:
+        bare.await_server()
+        told = Commands({"TEMPORAL_ADDRESS": bare.address})("config", "apply", "examples/cluster.yaml")
+    finally:
+        bare.server.kill()
+    assert told.returncode == 6
+    assert f"A worker registers them when it starts: TEMPORAL_ADDRESS={bare.address} python -m worker" in told.stderr
+    assert f"temporal operator search-attribute create --address {bare.address} --namespace default" in told.stderr
+    assert all(f"--name {name} --type Keyword" in told.stderr for name in SEARCH_ATTRIBUTES)
 
 
 def test_the_doctor_finds_server_worker_clusters_and_clouds_well(machine: Machine, tmp_path: Path) -> None:
@@ -258,6 +305,7 @@ def test_every_mistake_in_a_file_is_told_with_its_line_before_anything_is_sent(t
             ("demand.yaml:1: tasks[0].cpus: unknown key", "demand.yaml:2: tasks[1].resources.cpu"),
         ),
         (("config", "apply", "cluster.yaml"), ("cluster.yaml:3: groups[0].max_slices: 'x' is not a number",)),
+        (("demand", "submit", "cluster.yaml"), ("cluster.yaml:1: cluster: unknown key; known keys: tasks",)),
         (("config", "diff", "missing.yaml"), ("missing.yaml: there is no such file",)),
         (("request", "me", "wants.yaml"), ("wants.yaml:1: wants[0].resource: unknown key; did you mean resources?",)),
         (("request", "me"), ("give a FILE or amounts such as --cpu 4",)),

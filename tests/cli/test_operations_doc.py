@@ -13,7 +13,7 @@ from penstock.model.slices import Availability, SliceState
 
 DOCS = Path(__file__).parents[2] / "docs"
 MANUAL = (DOCS / "operations.md").read_text()
-DIFFERENCES = ("NO_WORKFLOW", "NO_RESOURCE", "NOT_IN_LEDGER", "NOWHERE", "STATE", "DOUBLED", "LOST")
+DIFFERENCES = ("NO_WORKFLOW", "NO_RESOURCE", "NOT_IN_LEDGER", "NOWHERE", "STATE", "DOUBLED", "LOST", "FOREIGN")
 OF_GROUPS = {Availability.AVAILABLE, Availability.AT_MAX, Availability.POOL_EXHAUSTED}
 """Not blocked: full, or not."""
 

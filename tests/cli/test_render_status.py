@@ -58,7 +58,9 @@ def test_a_cluster_that_was_just_started_says_what_to_do_next() -> None:
 
 
 def test_a_cluster_being_deleted_says_so() -> None:
-    assert "Being deleted" in words(status_view(EVERYTHING.model_copy(update={"closing": True}), NOW))
+    deleted = words(status_view(EVERYTHING.model_copy(update={"closing": True}), NOW))
+    assert "Being deleted" in deleted
+    assert "Making sure for 30s: the ledger is empty." in deleted
 
 
 def test_idle_groups_beyond_ten_and_troubles_beyond_five_are_counted() -> None:

@@ -43,6 +43,8 @@ def test_a_zone_is_told_what_to_do_bit_by_bit_and_shows_it(penstock: Commands) -
         (("set", "z", "stockouts=true"), "stockouts: unknown key; did you mean stockout?"),
         (("set", "z", "capacity"), "'capacity' is not KEY=VALUE"),
         (("set", "z", "capacity=[1"), "the value of capacity cannot be read"),
+        (("set", "z", "quota=3"), "quota: should be an object with keys such as limit, scope, not 3"),
+        (("set", "z", "quota=3"), "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}'"),
         (("preempt",), "give the NAME of a resource or --zone"),
     ],
 )
@@ -72,6 +74,28 @@ def test_hosts_die_and_the_queue_moves(penstock: Commands, url: str) -> None:
     assert penstock("sim", "admit", "waits").returncode == 6
     assert penstock("sim", "kill-host", "waits", "1").stdout == "Host 1 of waits answers no more.\n"
     assert penstock("sim", "preempt", "waits").stdout == "Preempted waits.\n"
+
+
+def test_programs_get_json(penstock: Commands, url: str) -> None:
+    penstock("sim", "set", "json-1", "hold_queue=true")
+    for name in ("one", "two"):
+        make(url, "json-1", f"json-{name}", queued=True)
+        assert penstock.json("sim", "admit", f"json-{name}") == {"admitted": f"json-{name}"}
+    assert penstock.json("sim", "kill-host", "json-one", "1") == {"name": "json-one", "killed_host": 1}
+    assert penstock.json("sim", "preempt", "json-one") == {"preempted": ["json-one"]}
+    assert penstock.json("sim", "preempt", "--zone", "json-1") == {"preempted": []}
+    assert penstock.json("sim", "delete", "json-two") == {"deleting": "json-two"}
+
+
+def test_a_zone_that_is_probably_mistyped_is_told_and_shown_all_the_same(penstock: Commands, url: str) -> None:
+    make(url, "us-typed1-c", "typed-1")
+    for arguments in (("show", "us-tpyed1-c"), ("set", "us-tpyed1-c", "stockout=true")):
+        told = penstock("sim", *arguments)
+        assert (told.returncode, told.stderr) == (
+            0,
+            "warning: nothing was ever made in us-tpyed1-c; did you mean us-typed1-c?\n",
+        )
+    assert penstock("sim", "show", "us-typed1-c").stderr == ""
 
 
 def test_a_resource_that_does_not_exist_is_refused_in_the_clouds_words(penstock: Commands) -> None:
