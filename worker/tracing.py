@@ -6,7 +6,7 @@ what they do is the same with and without it.
 
 import asyncio
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from opentelemetry.context import Context, get_current
@@ -37,6 +37,7 @@ from workflows.moves import WRITE_SPAN, Stay
 HEADER = "_tracer-data"
 """Where the SDK's own interceptors put the context of a trace, so that any client can begin one."""
 _W3C = TraceContextTextMapPropagator()
+_WRITE_DECISION = "penstock_write_decision"
 _NANOSECONDS = 1_000_000_000
 
 get_current()  # It reads files when first called, which the sandbox of workflows would not allow.
@@ -55,6 +56,7 @@ class Tracing(Interceptor):
     def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type["_Carrying"]:  # noqa: A002 - its name in the SDK
         """Between the worker and the workflow."""
         input.unsafe_extern_functions[WRITE_SPAN] = self._write
+        input.unsafe_extern_functions[_WRITE_DECISION] = self._write_decision
         return _Carrying
 
     def _write(self, stay: Stay) -> None:
@@ -68,6 +70,13 @@ class Tracing(Interceptor):
         if stay.failure is not None:
             span.set_status(Status(StatusCode.ERROR, stay.failure))
         span.end(_nanoseconds(stay.ended))
+
+    def _write_decision(self, header: Payload, orders: Orders) -> None:
+        """A decision once more, in the trace of a message that came while it was being made and may have been decided on."""
+        ended = orders.at + timedelta(seconds=orders.seconds)
+        span = self._tracer.start_span(names.DECIDE, context=_context_of(header), start_time=_nanoseconds(orders.at))
+        _note(span, orders)
+        span.end(_nanoseconds(ended))
 
 
 class _TracedActivity(ActivityInboundInterceptor):
@@ -120,14 +129,18 @@ class _HandingOn(WorkflowOutboundInterceptor):
         """The newest trace when the last decision came: its slices are started in batches, and more may be heard meanwhile."""
 
     def start_activity(self, input: StartActivityInput) -> "workflow.ActivityHandle[Any]":  # noqa: A002 - its name in the SDK
-        _add(input, self._carrying.heard)
+        asked_for = self._carrying.heard
+        _add(input, asked_for)
         call = super().start_activity(input)
         if input.activity == names.DECIDE:
-            call.add_done_callback(self._decided)
+            call.add_done_callback(lambda done: self._decided(done, asked_for))
         return call
 
-    def _decided(self, _call: "asyncio.Task[Any]") -> None:
-        self._decided_for = self._carrying.heard
+    def _decided(self, call: "asyncio.Task[Any]", asked_for: Payload | None) -> None:
+        newest = self._decided_for = self._carrying.heard
+        overtaken = newest is not None and newest != asked_for
+        if overtaken and not workflow.unsafe.is_replaying() and not call.cancelled() and call.exception() is None:
+            workflow.extern_functions()[_WRITE_DECISION](newest, call.result())
 
     async def start_child_workflow(self, input: StartChildWorkflowInput) -> "workflow.ChildWorkflowHandle[Any, Any]":  # noqa: A002
         _add(input, self._decided_for or self._carrying.heard)

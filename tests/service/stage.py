@@ -6,14 +6,18 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import aiohttp
+import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
+from activities.providers.registry import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.contract.names import autoscaler_id, slice_workflow_id
 from penstock.model.cluster import ClusterConfig
 from tests.activities.waiting import STORY_SECONDS, until, within
 from tests.service.machine import Machine
+from worker.serving import working
+from worker.settings import Settings
 
 T = TypeVar("T")
 SECONDS = 60.0
@@ -34,6 +38,11 @@ QUICK: dict[str, Any] = {
 def group(name: str = "small", *, zone: str = "a", max_slices: int = 4, **rest: Any) -> dict[str, Any]:
     """A group of machines with 4 CPUs; its zone is one of the stage's own."""
     return {"name": name, "zone": zone, "max_slices": max_slices, "host": {"cpu": 4, "memory": "16GiB"}} | rest
+
+
+def placed(given: dict[str, Any], region: str) -> dict[str, Any]:
+    """The group in a zone of its stage's region."""
+    return given | {"zone": f"{region}-{given['zone']}"} if given.get("zone") else given
 
 
 class StagedCloud:
@@ -124,8 +133,9 @@ async def staged(
     """A fresh cluster, started unless told otherwise; its workflows are ended with the test, which may not hang."""
     name = uuid.uuid4().hex[:8]
     region = f"region{name}"
-    placed = [each | {"zone": f"{region}-{each['zone']}"} if each.get("zone") else each for each in groups or (group(),)]
-    wanted = ClusterConfig.model_validate(QUICK | config | {"cluster": f"c{name}", "groups": placed})
+    wanted = ClusterConfig.model_validate(
+        QUICK | config | {"cluster": f"c{name}", "groups": [placed(each, region) for each in groups or (group(),)]}
+    )
     client = await machine.client()
     async with aiohttp.ClientSession() as session:
         cloud = StagedCloud(machine.url, session, cluster=wanted.cluster, region=region)
@@ -137,6 +147,16 @@ async def staged(
                 yield stage
         finally:
             await cleared(client, wanted.cluster)
+
+
+@asynccontextmanager
+async def served_here(stage: Stage, patched: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """A worker in this process, made of whatever is patched, and the stage's cluster started on its own task queue."""
+    patched.setenv(SIM_URL, stage.machine.url)
+    queue = f"own-{stage.cluster}"
+    async with working(stage.client, Settings(task_queue=queue)):
+        await AutoscalerClient(stage.client, stage.cluster, task_queue=queue).start(stage.config)
+        yield
 
 
 async def cleared(client: Client, cluster: str) -> None:

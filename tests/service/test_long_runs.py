@@ -6,18 +6,14 @@ from collections.abc import Callable
 import pytest
 from temporalio.worker import UnsandboxedWorkflowRunner
 
-from activities.providers.registry import SIM_URL
-from penstock.client import AutoscalerClient
 from penstock.contract import names
 from penstock.model.failures import FailureKind
 from penstock.model.slices import Availability
 from tests.service.histories import Record
 from tests.service.machine import Machine
-from tests.service.stage import Stage, group
+from tests.service.stage import Stage, group, served_here
 from tests.service.test_demand import played, ready, recovered, tasks
 from worker import assembly
-from worker.serving import working
-from worker.settings import Settings
 from workflows import autoscaler as looping
 
 MOST_OWNERS = 500
@@ -87,8 +83,11 @@ def test_more_slices_than_one_run_starts_are_started_over_several(machine_of_sho
     played(machine_of_short_runs, story, group("many", max_slices=60, min_slices=60))
 
 
-def test_updates_that_meet_the_end_of_a_run_are_each_answered_and_done_once(machine_of_short_runs: Machine) -> None:
-    """No handler waits, so none is under way when a run ends; what comes meanwhile is the next run's."""
+def test_updates_that_meet_the_end_of_a_run_are_each_answered_and_take_effect_once(machine_of_short_runs: Machine) -> None:
+    """No handler waits, so none is under way when a run ends; what comes meanwhile is the next run's.
+
+    One whose answer is lost with the old run is done again by the new one: every update may be repeated.
+    """
 
     async def story(stage: Stage) -> None:
         await recovered(stage)
@@ -101,10 +100,10 @@ def test_updates_that_meet_the_end_of_a_run_are_each_answered_and_done_once(mach
             assert len(answers) == len(together)
             owners += together
             done = await counts(stage, lambda record: len(record.updates(names.REQUEST_CAPACITY)), total=len(owners))
-            assert sum(done) == len(owners)
             spread = len([count for count in done if count])
         assert spread >= 3
-        assert set((await stage.autoscaler.status()).standing) == set(owners)
+        standing = (await stage.autoscaler.status()).standing
+        assert sorted(standing) == sorted(owners)
 
     played(machine_of_short_runs, story, group(max_slices=20))
 
@@ -116,12 +115,9 @@ def test_a_run_that_started_as_many_slices_as_it_may_is_followed_by_another(
     monkeypatch.setattr(looping, "BATCH", 5)
     monkeypatch.setattr(looping, "MOST_CHILDREN", 8)
     monkeypatch.setattr(assembly, "production_runner", UnsandboxedWorkflowRunner)
-    monkeypatch.setenv(SIM_URL, machine.url)
 
     async def story(stage: Stage) -> None:
-        queue = f"own-{stage.cluster}"
-        async with working(stage.client, Settings(task_queue=queue)):
-            await AutoscalerClient(stage.client, stage.cluster, task_queue=queue).start(stage.config)
+        async with served_here(stage, monkeypatch):
             await ready(stage, "many", 22)
             started = await counts(stage, Record.children, total=22)
         assert sorted(started) == [2, 10, 10]

@@ -2,25 +2,27 @@
 
 import asyncio
 import json
-from functools import partial
+import random
 from typing import Any
 
 import pytest
+from temporalio import activity
 
-from penstock.client import AutoscalerClient
+from activities.deciding import Deciding
+from penstock.client import AutoscalerClient, Refused
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
+from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage
 from penstock.contract.names import autoscaler_id
-from penstock.core.state import AutoscalerState
+from penstock.contract.orders import Orders
+from penstock.contract.sending import as_demand, size_of
 from penstock.model.slices import SliceState
 from tests.service.histories import recorded
 from tests.service.machine import Machine
-from tests.service.stage import Stage, group
+from tests.service.stage import Stage, group, served_here
 from tests.service.test_demand import played, ready, recovered, tasks
+from worker import assembly
 from worker.devserver import installed_executable
-
-ATTEMPTS = 50
-"""Whether a message meets a decision is up to the moment; one of the first few does."""
 
 
 async def send(stage: Stage, name: str, *inputs: str) -> None:
@@ -73,39 +75,61 @@ def test_messages_that_cannot_be_used_are_kept_with_their_problem_and_harm_nobod
     played(machine, story)
 
 
-def test_messages_that_come_while_a_decision_is_made_count_in_the_next_one(machine: Machine) -> None:
+def test_a_message_full_of_mistakes_and_one_that_is_too_heavy_harm_nobody(machine: Machine) -> None:
+    """Each would stop the cluster for good: one with the time it takes to read, the other with a state that cannot be carried."""
+
     async def story(stage: Stage) -> None:
         await recovered(stage)
-        for attempt in range(ATTEMPTS):
-            sent = [{"source": f"s{n}", "tasks": tasks(1, cpu=4, name=f"s{n}-{attempt}")} for n in range(6)]
-            await asyncio.gather(*(stage.workflow.signal(names.DEMAND, message) for message in sent))
-            state = await stage.eventually(stage.autoscaler.dump, partial(all_heard, 6 * (attempt + 1)))
-            if await met_a_decision(stage):
-                break
-        else:
-            pytest.fail(f"{ATTEMPTS} times six messages, and none came while a decision was made")
+        autoscaler = stage.autoscaler
+        bad = [{"id": f"task-{i}", "nodes": 1} for i in range(2_000)]
+        await stage.workflow.signal(names.DEMAND, {"source": "careless", "tasks": bad})
+        status = await stage.eventually(autoscaler.status, lambda status: "careless" in status.demand)
+        assert status.demand["careless"].tasks == len(bad)
+        await autoscaler.submit_demand([], source="careless")
+
+        await autoscaler.submit_demand(tasks(1))
+        heavy = as_demand([{"id": random.randbytes(250).hex()} for _ in range(4_250)])
+        with pytest.raises(Refused, match="can be carried; give tasks shorter ids"):
+            await autoscaler.submit_demand(heavy)
+        packed = DemandMessage(demand=heavy)
+        assert size_of(packed) < LARGEST_MESSAGE
+        await stage.workflow.signal(names.DEMAND, packed)
+        status = await stage.eventually(autoscaler.status, lambda status: status.rejected_in_all == 1)
+        assert status.demand["default"].tasks == 1
+        assert "can be carried" in (status.demand["default"].resync_needed or "")
+        await ready(stage, "small", 1)
+        assert len((await autoscaler.dump()).model_dump_json()) < 100_000
+
+    played(machine, story)
+
+
+def test_messages_that_come_while_a_decision_is_made_count_in_the_next_one(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a worker in this process, whose first decision is overtaken by six messages before it is recorded."""
+
+    async def story(stage: Stage) -> None:
+        class Overtaken(Deciding):
+            @activity.defn(name=names.DECIDE)
+            async def decide(self, cluster: str) -> Orders:
+                orders = await super().decide(cluster)
+                if not (await stage.autoscaler.dump()).demand:
+                    sent = [{"source": f"s{n}", "tasks": tasks(1, cpu=4, name=f"s{n}-task")} for n in range(6)]
+                    await asyncio.gather(*(stage.workflow.signal(names.DEMAND, message) for message in sent))
+                return orders
+
+        monkeypatch.setattr(assembly, "Deciding", Overtaken)
+        async with served_here(stage, monkeypatch):
+            await ready(stage, "small", 6)
+            state = await stage.autoscaler.dump()
         assert len(state.demand) == len(state.slices) == 6
-        await ready(stage, "small", 6)
+        record = await recorded(stage.workflow)
+        first, *later = record.activities(names.DECIDE)
+        assert later
+        assert first.ended is not None
+        assert [first.begun < message < first.ended for message in record.signals(names.DEMAND)] == [True] * 6
 
-    played(machine, story, group(max_slices=10))
-
-
-def all_heard(messages: int, state: AutoscalerState) -> bool:
-    """Whether every message was counted, and a decision was made with all of them in sight."""
-    heard = sum(source.revision + 1 for source in state.demand.values())
-    return heard == messages and state.orders is not None and state.orders.told == state.told
-
-
-async def met_a_decision(stage: Stage) -> bool:
-    """Whether the history shows a message while a decision was made."""
-    record = await recorded(stage.workflow)
-    during = [
-        message
-        for decision in record.activities(names.DECIDE)
-        for message in record.signals(names.DEMAND)
-        if decision.ended and decision.begun < message < decision.ended
-    ]
-    return bool(during)
+    played(machine, story, group(max_slices=10), start=False)
 
 
 def test_demand_never_drifts(machine: Machine) -> None:

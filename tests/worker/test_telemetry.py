@@ -12,24 +12,35 @@ from typing import Any
 
 import aiohttp
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio import activity
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import WorkflowHistory
+from temporalio.client import Client, WorkflowHistory
+from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Interceptor, Replayer
 
+from activities.deciding import Deciding
+from penstock.client import AutoscalerClient
+from penstock.contract import names
 from penstock.contract.metrics import CREATE_ERRORS, DELETIONS_OVERDUE, METRICS, UNMET
+from penstock.contract.orders import Orders
 from penstock.model.slices import SliceState
 from tests.activities.waiting import until
 from tests.cli.running import Commands
 from tests.replay import golden
 from tests.service.machine import Machine
-from tests.service.stage import SECONDS, Stage, group, staged
+from tests.service.stage import SECONDS, Stage, group, served_here, staged
 from tests.worker.collector import Collector, attributes_of, running_collector
+from worker import assembly
 from worker.assembly import WORKFLOWS
 from worker.ports import free_port
 from worker.sandbox import production_runner
 from worker.settings import Settings
 from worker.telemetry import tracing
+from worker.tracing import Tracing
 
 SUBMITTED, REPORTED = "StartWorkflowUpdate:submit_demand", "SignalWorkflow:report"
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "100"}
@@ -158,6 +169,50 @@ def test_one_trace_leads_from_what_a_controller_says_to_the_slice_that_is_ready(
                 await _replay(history)
 
     with watched(**telling) as machine:
+        asyncio.run(story(machine))
+
+
+def test_a_decision_is_in_the_trace_of_a_message_that_came_while_it_was_being_made(
+    watched: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a worker in this process, whose first decision waits until there is a demand to see."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+
+    async def story(machine: Machine) -> None:
+        traced = await Client.connect(
+            machine.address,
+            data_converter=pydantic_data_converter,
+            interceptors=[TracingInterceptor(provider.get_tracer("controller"))],
+        )
+
+        class Overtaken(Deciding):
+            @activity.defn(name=names.DECIDE)
+            async def decide(self, cluster: str) -> Orders:
+                if not spans.get_finished_spans():
+                    await AutoscalerClient(traced, cluster).submit_demand(_tasks(1))
+                return await super().decide(cluster)
+
+        monkeypatch.setattr(assembly, "Deciding", Overtaken)
+        async with staged(machine, start=False) as stage, served_here(stage, monkeypatch):
+            await _ready(stage)
+
+        told = next(span for span in spans.get_finished_spans() if span.name == SUBMITTED)
+        assert told.context is not None
+        (decided,) = (
+            span
+            for span in spans.get_finished_spans()
+            if span.name == names.DECIDE and (span.attributes or {}).get("penstock.launches") == 1
+        )
+        assert decided.parent is not None
+        assert decided.parent.span_id == told.context.span_id
+        assert told.start_time is not None
+        assert decided.start_time is not None
+        assert decided.start_time > told.start_time
+
+    monkeypatch.setattr(assembly, "tracing", lambda _settings: Tracing(provider))
+    with watched() as machine:
         asyncio.run(story(machine))
 
 
