@@ -1,5 +1,11 @@
 """`python -m worker`: run workflows and activities until stopped; with `--embedded`, everything they need as well."""
 
+import signal
+
+if __name__ == "__main__":
+    # Ctrl-C while all of this is imported ends the process without a word; what runs later has handlers of its own.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import asyncio
 import os
 import sys
@@ -10,9 +16,11 @@ from typing import Any, NoReturn
 import click
 
 from penstock.config.problems import BadInput
+from penstock.connection import BadConnection
+from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
 from worker.children import Ended, StartFailed
 from worker.guidance import EXAMPLE_DEMAND
-from worker.home import DEFAULT_HOME, Home, HomeInUse
+from worker.home import DEFAULT_HOME, BadHome, Home
 from worker.serving import Unreachable, connected, stop_event, working
 from worker.settings import BadSettings, Settings, settings_from
 from worker.telemetry import configure_runtime, log_to
@@ -24,6 +32,12 @@ GCP_CLUSTER, GCP_DEMAND = Path("examples/cluster-gcp.yaml"), Path("examples/dema
 GCP_HOME = DEFAULT_HOME / GCP_EMULATOR
 """Beside the other example's data: neither finds clouds there that only the other one starts."""
 _WRONG, _MISUSED = 1, 2
+
+
+def _demand_for(cluster: Path) -> Path | None:
+    """Tasks that fit the cluster, if it is one of the examples."""
+    known = {EXAMPLE_CLUSTER.resolve(): EXAMPLE_DEMAND, GCP_CLUSTER.resolve(): GCP_DEMAND}
+    return known.get(cluster.resolve())
 
 
 @click.command()
@@ -51,10 +65,18 @@ _WRONG, _MISUSED = 1, 2
     help=f"How the simulated cloud behaves. [default: {EXAMPLE_SCENARIO}, if there]",
 )
 @click.option(
-    "--port", type=click.IntRange(1, 65535), default=7233, show_default=True, help="The server's; a free one if it is taken."
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=TEMPORAL_PORT,
+    show_default=True,
+    help="The server's; a free one if it is taken.",
 )
 @click.option(
-    "--ui-port", type=click.IntRange(1, 65535), default=8233, show_default=True, help="The UI's; a free one if it is taken."
+    "--ui-port",
+    type=click.IntRange(1, 65535),
+    default=TEMPORAL_UI_PORT,
+    show_default=True,
+    help="The UI's; a free one if it is taken.",
 )
 def main(
     *,
@@ -83,12 +105,13 @@ def main(
 
     told = scenario or (EXAMPLE_SCENARIO if EXAMPLE_SCENARIO.exists() else None)
     emulated = provider == GCP_EMULATOR
+    cluster = cluster_file or (GCP_CLUSTER if emulated else EXAMPLE_CLUSTER)
     options = Options(
         Home(data or (GCP_HOME if emulated else DEFAULT_HOME)),
-        cluster_file or (GCP_CLUSTER if emulated else EXAMPLE_CLUSTER),
+        cluster,
         told,
         emulated=emulated,
-        demand_file=GCP_DEMAND if emulated else EXAMPLE_DEMAND,
+        demand_file=_demand_for(cluster),
         port=port,
         ui_port=ui_port,
     )
@@ -109,7 +132,7 @@ def _perform(work: Coroutine[Any, Any, None]) -> NoReturn:
     """Do it, and end the process at once: the SDK's own threads crash interpreters that take their time (sdk-python#300)."""
     try:
         asyncio.run(work)
-    except (BadSettings, BadInput, HomeInUse, Unreachable) as error:
+    except (BadSettings, BadConnection, BadInput, BadHome, Unreachable) as error:
         _fail(error, _MISUSED)
     except (StartFailed, Ended) as error:
         _fail(error, _WRONG)

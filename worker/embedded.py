@@ -14,6 +14,7 @@ import click
 from activities.providers.registry import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.config.cluster import load_cluster
+from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
 from penstock.core.specs import places_of
 from penstock.model.cluster import ClusterConfig
 from worker.children import Child, StartFailed
@@ -27,10 +28,6 @@ from worker.settings import Settings
 from worker.surroundings import clouds, connected_to, temporal_server
 from worker.telemetry import log_to
 
-TEMPORAL_PORT = 7233
-"""Temporal's own default."""
-UI_PORT = 8233
-"""A thousand above, as Temporal has it."""
 _LOOK_SECONDS = 0.2
 """How soon the end of a server is noticed."""
 _KILLED = 128
@@ -46,10 +43,10 @@ class Options(NamedTuple):
     scenario: Path | None = None
     emulated: bool = False
     """Whether an emulator stands for Google."""
-    demand_file: Path = EXAMPLE_DEMAND
-    """Tasks that fit the cluster."""
+    demand_file: Path | None = EXAMPLE_DEMAND
+    """Tasks that fit the cluster, if there are any to try it with."""
     port: int = TEMPORAL_PORT
-    ui_port: int = UI_PORT
+    ui_port: int = TEMPORAL_UI_PORT
 
 
 async def run_embedded(options: Options, settings: Settings) -> None:

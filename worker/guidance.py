@@ -10,10 +10,11 @@ EXAMPLE_DEMAND = Path("examples/demand.json")
 """Tasks that fit the example's cluster."""
 
 
-def guidance(home: Home, *, address: str, ui: str, demand: Path, changed: Path | None) -> str:
+def guidance(home: Home, *, address: str, ui: str, demand: Path | None, changed: Path | None) -> str:
     """The text, with commands that work as they stand in another terminal of the same directory.
 
-    `changed` is a cluster file that says something else than what the cluster runs with.
+    `demand` is a file that fits the cluster, if one is known. `changed` is a cluster file that says something else than what the
+    cluster runs with.
     """
     command = _command()
     needed = [] if _found_by_itself(home) else [f"export TEMPORAL_ADDRESS={address}"]
@@ -25,7 +26,7 @@ def guidance(home: Home, *, address: str, ui: str, demand: Path, changed: Path |
         *(f"  {line}" for line in needed),
         *([] if changed is None else [f"  {command} config apply {changed}   # the cluster runs with what it was told before"]),
         f"  {command} status --watch",
-        f"  {command} demand submit {demand}",
+        f"  {command} demand submit {demand or 'FILE'}",
         f"  {command} slices",
         f"  {command} verify",
         "",

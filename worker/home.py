@@ -5,14 +5,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 DEFAULT_HOME = Path(".penstock")
 """Where commands look for the address of a running server when nothing else tells them."""
 _NOTICE = "# What an embedded Penstock keeps; nothing here belongs under version control.\n*\n"
 
 
-class HomeInUse(Exception):  # noqa: N818 - it says what is the matter, and what to do
-    """Another process runs on this directory."""
+class BadHome(Exception):  # noqa: N818 - it says what is the matter, and what to do
+    """Nothing can be kept in this directory: it cannot be written, or another process runs on it."""
 
 
 class Home:
@@ -62,15 +63,13 @@ class Home:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Make the directory, and keep others off it; raises `HomeInUse`."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        (self.path / ".gitignore").write_text(_NOTICE)
-        with (self.path / "lock").open("a+") as lock:
+        """Make the directory, and keep others off it; raises `BadHome`."""
+        with self._made() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 lock.seek(0)
-                raise HomeInUse(self._told(lock.read().strip())) from None
+                raise BadHome(self._told(lock.read().strip())) from None
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -79,6 +78,15 @@ class Home:
             finally:
                 for note in (self.address, self.sim):
                     note.unlink(missing_ok=True)
+
+    def _made(self) -> TextIO:
+        """The directory's lock, not yet taken."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / ".gitignore").write_text(_NOTICE)
+            return (self.path / "lock").open("a+")
+        except OSError as error:
+            raise BadHome(f"{self.path} cannot be used: {error.strerror}; name another directory with --data") from None
 
     def _told(self, pid: str) -> str:
         served = f", server at {self.address.read_text().strip()}" if self.address.exists() else ""

@@ -1,6 +1,11 @@
 """Free ports of this machine."""
 
+import fcntl
+import os
 import socket
+import tempfile
+from pathlib import Path
+from typing import TextIO
 
 LOOPBACK = "127.0.0.1"
 """Nobody but this machine."""
@@ -18,9 +23,27 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port(preferred: int = 0) -> int:
-    """The preferred port if it is free, else any that is."""
-    if preferred and port_is_free(preferred):
+    """The preferred port if it is free and no other process of ours is about to listen there, else any that is."""
+    if preferred and port_is_free(preferred) and _claimed(preferred):
         return preferred
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+_CLAIMS: dict[int, TextIO] = {}
+"""Open for as long as this process lives: services that start in the same second find the same ports free."""
+
+
+def _claimed(port: int) -> bool:
+    """Whether nobody else claims the port from now on."""
+    if port in _CLAIMS:
+        return True
+    claim = (Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}-port-{port}").open("a")
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        claim.close()
+        return False
+    _CLAIMS[port] = claim
+    return True

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from penstock.connection import DEFAULT_ADDRESS, connect
+from penstock.connection import TLS_ADVICE, connect, told_settings
+from penstock.contract.addresses import DEFAULT_ADDRESS
 from worker.assembly import assembled
 from worker.attributes import Unregistered, register_attributes
 from worker.settings import Settings
@@ -39,17 +39,16 @@ def stop_event() -> asyncio.Event:
 
 
 async def connected() -> Client:
-    """A client of the configured server and namespace; raises `Unreachable`."""
-    told = ClientConfig.load_client_connect_config()
+    """A client of the configured server and namespace; raises `Unreachable`, or `BadConnection` if it cannot be read which."""
+    told = told_settings()
     address = told.get("target_host", DEFAULT_ADDRESS)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             client = await connect(traced=False)
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     except (RuntimeError, TimeoutError):
-        raise Unreachable(
-            f"no Temporal server answers at {address}; start one, or set TEMPORAL_ADDRESS to where it is (host:port)"
-        ) from None
+        advice = "start one, or set TEMPORAL_ADDRESS to where it is (host:port)" + (f". {TLS_ADVICE}" if told.get("tls") else "")
+        raise Unreachable(f"no Temporal server answers at {address}; {advice}") from None
     except RPCError as error:
         raise Unreachable(_refusal(address, told.get("namespace", "default"), error)) from None
     return client

@@ -17,9 +17,8 @@ from temporalio.service import RPCError
 
 from activities.providers.gcp import opening as gcp
 from activities.providers.registry import LOCAL_TOKEN_FILE, LOCAL_URL, SIM_URL
-from emulators.local.__main__ import DEFAULT_PORT as LOCAL_PORT
 from emulators.local.__main__ import TOKEN_FILE
-from emulators.sim.__main__ import DEFAULT_PORT as SIM_PORT
+from penstock.contract.addresses import GOOGLE_PORTS, LOCAL_PORT, SIM_PORT
 from penstock.model.cluster import ClusterConfig
 from worker.children import Child, StartFailed
 from worker.devserver import Executable, server_command
@@ -30,8 +29,6 @@ RETENTION = timedelta(days=30)
 """How long the server keeps what has ended: long enough to ask what became of last month's slices."""
 READY_SECONDS = 60.0
 """A server that does not take calls by then is not going to."""
-GOOGLE_PORTS = (7235, 7236, 7237)
-"""Compute, TPU and hosts, where Google's emulator has them by default; to ask it would import Google's packages."""
 _POLL_SECONDS = 0.02
 _NAMESPACE = "default"
 

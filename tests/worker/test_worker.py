@@ -2,21 +2,32 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 
+from penstock.connection import TLS_ADVICE
 from penstock.contract.names import SEARCH_ATTRIBUTES
 from penstock.model.slices import SliceState
+from tests.cli.running import Commands
 from tests.service.machine import Machine
 from tests.service.stage import group, staged
 from worker.attributes import register_attributes
 
 SECONDS = 60.0
+MISSING = {"TEMPORAL_TLS_CLIENT_CERT_PATH": "missing.pem", "TEMPORAL_TLS_CLIENT_KEY_PATH": "missing.key"}
+UNUSABLE = [
+    ({"TEMPORAL_PROFILE": "nosuch"}, "Temporal's settings cannot be used: Profile 'nosuch' not found; correct or unset"),
+    (MISSING, f"missing.pem cannot be read: No such file or directory; correct or unset {', '.join(MISSING)}"),
+    ({"TEMPORAL_ADDRESS": "no host"}, "no host cannot be connected to: invalid target URL"),
+]
+"""What cannot be used of Temporal's own settings, and what is said about it."""
 
 
 @pytest.mark.parametrize(
@@ -27,6 +38,7 @@ SECONDS = 60.0
             "error: no Temporal server answers at 127.0.0.1:1; start one, or set TEMPORAL_ADDRESS to where it is (host:port)",
         ),
         ({"PENSTOCK_METRICS": "9464"}, "error: PENSTOCK_METRICS is '9464', which is no address"),
+        *((environment, f"error: {told}") for environment, told in UNUSABLE),
     ],
 )
 def test_what_keeps_it_from_working_is_one_line(environment: dict[str, str], told: str) -> None:
@@ -37,11 +49,55 @@ def test_what_keeps_it_from_working_is_one_line(environment: dict[str, str], tol
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(("environment", "told"), UNUSABLE)
+def test_commands_say_the_same_of_settings_that_cannot_be_used(environment: dict[str, str], told: str) -> None:
+    done = Commands(environment)("status")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {told}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_where_nothing_answers_over_tls_that_is_a_possible_cause(machine: Machine) -> None:
+    secured = {"TEMPORAL_ADDRESS": machine.address, "TEMPORAL_API_KEY": "a-key"}
+
+    working, asking = _run_worker(secured), Commands(secured)("status")
+
+    assert (working.returncode, asking.returncode) == (2, 4)
+    assert TLS_ADVICE in working.stderr
+    assert TLS_ADVICE in asking.stderr
+
+
 def test_a_namespace_that_is_not_there_is_named(machine: Machine) -> None:
     done = _run_worker({"TEMPORAL_ADDRESS": machine.address, "TEMPORAL_NAMESPACE": "elsewhere"})
 
     assert done.returncode == 2
     assert f"the Temporal server at {machine.address} has no namespace 'elsewhere'" in done.stderr
+
+
+def test_an_interrupt_while_it_is_being_loaded_ends_it_without_a_word() -> None:
+    interrupted = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == "temporalio":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+runpy.run_module("worker", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=SECONDS, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = _run_worker({}, "--embedded", "--data", str(tmp_path / "file" / "below"))
+
+    assert done.returncode == 2
+    assert done.stderr == f"error: {tmp_path}/file/below cannot be used: Not a directory; name another directory with --data\n"
 
 
 def test_search_attributes_are_registered_once(machine: Machine) -> None:
@@ -78,10 +134,10 @@ def test_a_worker_that_is_told_to_stop_hands_over_at_once_and_in_order(machine: 
     asyncio.run(story())
 
 
-def _run_worker(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run_worker(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "PENSTOCK_", "OTEL_"))}
     return subprocess.run(
-        [sys.executable, "-m", "worker"],
+        [sys.executable, "-m", "worker", *arguments],
         env=inherited | environment,
         capture_output=True,
         text=True,
