@@ -1,5 +1,6 @@
 """From a demand signal to the first create call, beside a bare signal to its child's activity."""
 
+import asyncio
 from statistics import median, quantiles
 from typing import Any
 
@@ -15,6 +16,10 @@ from penstock.model.value import Value
 ZONE = "latency-a"
 CLUSTER = "latency"
 _WARM_UP = 5
+PACE_SECONDS = 0.5
+"""Between evaluations at least: longer than what is measured, as anywhere."""
+REST_SECONDS = 1.0
+"""After a slice is READY: its cluster rests once the pace is over and the watch has had its last quick look."""
 
 
 class Spread(Value):
@@ -46,8 +51,8 @@ async def measure_latency(scene: Scene, *, samples: int) -> LatencyResult:
         {
             "cluster": CLUSTER,
             "ready_grace": "1d",
-            "evaluation": {"interval": "20ms"},
-            "inventory": {"audit": "2s"},
+            "evaluation": {"interval": PACE_SECONDS},
+            "inventory": {"look": "100ms", "audit": "30s"},
             "groups": [{"name": "g", "host": {"cpu": 4}, "max_slices": 1000, "zone": ZONE}],
         }
     )
@@ -91,15 +96,15 @@ async def _our_sample(scene: Scene, autoscaler: AutoscalerClient, i: int) -> flo
         return status.groups[0].slices == {"READY": i + 1} and status.placed == {"ready": i + 1}
 
     await until(rests)
+    await asyncio.sleep(REST_SECONDS)
     return scene.creates(CLUSTER)[i] - sent
 
 
 async def _decision_seconds(scene: Scene) -> list[float]:
     """How long each decision that launched something took, from its order to its result, as the history has it."""
-    history = await scene.client.get_workflow_handle(autoscaler_id(CLUSTER)).fetch_history()
     scheduled: dict[int, float] = {}
     found = []
-    for event in history.events:
+    for event in await scene.events_of(autoscaler_id(CLUSTER)):
         at = event.event_time.ToNanoseconds() / 1e9
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             if event.activity_task_scheduled_event_attributes.activity_type.name == DECIDE:

@@ -31,7 +31,7 @@ def run_temporal(*, quick: bool) -> TemporalRun:
 
 async def _measured(*, quick: bool) -> TemporalRun:
     async with staged() as scene:
-        latency = await measure_latency(scene, samples=40 if quick else 150)
+        latency = await measure_latency(scene, samples=100 if quick else 200)
         footprint = await measure_footprint(scene, rest_seconds=20 if quick else 60)
         throughput = await measure_throughput(scene, slices=200 if quick else 400, rounds=3)
         return TemporalRun(latency=latency, throughput=throughput, footprint=footprint)

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
@@ -73,10 +74,19 @@ class Scene:
         await until(rests)
         return autoscaler
 
+    async def events_of(self, workflow_id: str) -> list[HistoryEvent]:
+        """What is in the histories of all its runs, the oldest first."""
+        runs = [run async for run in self.client.list_workflows(f"WorkflowId = '{workflow_id}'")]
+        handles = [
+            self.client.get_workflow_handle(workflow_id, run_id=run.run_id)
+            for run in sorted(runs, key=lambda run: run.start_time)
+        ]
+        return [event for handle in handles for event in (await handle.fetch_history()).events]
+
     async def history_of(self, workflow_id: str) -> tuple[int, int]:
-        """Events and bytes of the newest run."""
-        history = await self.client.get_workflow_handle(workflow_id).fetch_history()
-        return len(history.events), sum(event.ByteSize() for event in history.events)
+        """Events and bytes of all its runs."""
+        events = await self.events_of(workflow_id)
+        return len(events), sum(event.ByteSize() for event in events)
 
     async def autoscaler_history(self, cluster: str) -> tuple[int, int]:
         """Events and bytes of a cluster's autoscaler."""
@@ -88,8 +98,9 @@ class Scene:
 
 
 async def until(holds: Any) -> None:
-    """Wait for something, but not for ever."""
+    """Wait for something, but not for ever. The first look comes after a while: it would disturb what is waited for."""
     async with asyncio.timeout(DEADLINE_SECONDS):
+        await asyncio.sleep(POLL_SECONDS)
         while not await holds():
             await asyncio.sleep(POLL_SECONDS)
 
