@@ -1,10 +1,11 @@
 """Looking at a stage's ledger, its workflows and its cloud, as tests of inventory and recovery do."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
@@ -72,11 +73,18 @@ async def scheduled(handle: "WorkflowHandle[Any, Any]") -> list[str]:
     return [event.activity_task_scheduled_event_attributes.activity_type.name for event in events]
 
 
-async def reset(stage: Stage, handle: "WorkflowHandle[Any, Any] | None" = None) -> None:
-    """Reset a workflow, the autoscaler unless another is given, to its first workflow task, as an operator can."""
+async def reset(
+    stage: Stage,
+    handle: "WorkflowHandle[Any, Any] | None" = None,
+    *,
+    after: int = 0,
+    forgotten: "Sequence[ResetReapplyExcludeType.ValueType]" = (),
+) -> None:
+    """Reset a workflow, or the autoscaler, to the first task that ended after an event, as an operator can."""
     handle = handle or stage.workflow
     history = await handle.fetch_history()
-    first = next(e for e in history.events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+    completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    first = next(event for event in history.events if event.event_type == completed and event.event_id > after)
     await stage.client.workflow_service.reset_workflow_execution(
         ResetWorkflowExecutionRequest(
             namespace=stage.client.namespace,
@@ -84,6 +92,7 @@ async def reset(stage: Stage, handle: "WorkflowHandle[Any, Any] | None" = None) 
             reason="a test",
             workflow_task_finish_event_id=first.event_id,
             request_id=uuid.uuid4().hex,
+            reset_reapply_exclude_types=forgotten,
         )
     )
 

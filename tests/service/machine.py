@@ -10,6 +10,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from penstock.contract.names import TASK_QUEUE
+from tests.activities.waiting import until
 from tests.emulators.running import RunningSim
 from worker.children import Child
 from worker.devserver import installed_executable, server_command
@@ -17,7 +18,6 @@ from worker.ports import free_port
 
 START_SECONDS = 60.0
 """Starting takes two seconds, and far longer on a busy machine."""
-_POLL_SECONDS = 0.02
 _READY = "worker ready"
 
 
@@ -92,15 +92,17 @@ class Machine:
 
     async def connected(self) -> None:
         """The same, in a story under way."""
-        async with asyncio.timeout(START_SECONDS):
-            while True:
-                try:
-                    client = await self.client()
-                    await client.count_workflows()
-                    return
-                except Exception:  # Whatever is wrong while it starts; the deadline tells when it never does.
-                    assert self.server.exit_code is None, self.server.tail
-                    await asyncio.sleep(_POLL_SECONDS)
+
+        async def takes_calls() -> bool:
+            try:
+                client = await self.client()
+                await client.count_workflows()
+            except Exception:  # Whatever is wrong while it starts; the deadline tells when it never does.
+                assert self.server.exit_code is None, self.server.tail
+                return False
+            return True
+
+        await until(takes_calls, bool, seconds=START_SECONDS)
 
 
 def _announcements(worker: Child) -> int:
@@ -108,10 +110,12 @@ def _announcements(worker: Child) -> int:
 
 
 async def _awaited(holds: Callable[[], bool], child: Child) -> None:
-    async with asyncio.timeout(START_SECONDS):
-        while not holds():
-            assert child.exit_code is None, f"{child.name} ended with {child.exit_code}:\n{child.tail}"
-            await asyncio.sleep(_POLL_SECONDS)
+    async def held() -> bool:
+        does = holds()
+        assert does or child.exit_code is None, f"{child.name} ended with {child.exit_code}:\n{child.tail}"
+        return does
+
+    await until(held, bool, seconds=START_SECONDS)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes, HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 
 from activities.providers.port import resource_name
@@ -85,11 +85,17 @@ class OneSlice:
         """Events of that kind in the newest run."""
         return sum(event.event_type == kind for event in await self.events())
 
+    async def scheduled(self, name: str) -> list[ActivityTaskScheduledEventAttributes]:
+        """How the activities of that name were scheduled."""
+        return [each for each in await self._scheduled() if each.activity_type.name == name]
+
     async def activities(self) -> list[str]:
         """Names of the activities that were scheduled, in order."""
+        return [each.activity_type.name for each in await self._scheduled()]
+
+    async def _scheduled(self) -> list[ActivityTaskScheduledEventAttributes]:
         kind = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
-        found = [event.activity_task_scheduled_event_attributes for event in await self.events() if event.event_type == kind]
-        return [each.activity_type.name for each in found]
+        return [event.activity_task_scheduled_event_attributes for event in await self.events() if event.event_type == kind]
 
 
 class SliceStage:
@@ -134,12 +140,12 @@ class SliceStage:
         await self.cloud.add(name, labels=labels, hosts=spec.hosts)
         return await self.begin(spec, state=state, created=True, cause=cause, sequence=sequence, reported=sequence)
 
-    async def begin(self, spec: SliceSpec, **life: Any) -> OneSlice:
+    async def begin(self, spec: SliceSpec, *, task_queue: str = names.TASK_QUEUE, **life: Any) -> OneSlice:
         now = datetime.now(UTC)
         workflow_id = names.slice_workflow_id(spec.cluster, spec.group, spec.slice_id)
         begun = SliceLife(spec=spec, since=now, ordered_at=now, **life)
         handle = await self.client.start_workflow(
-            names.SLICE, begun, id=workflow_id, task_queue=names.TASK_QUEUE, result_type=SliceLife
+            names.SLICE, begun, id=workflow_id, task_queue=task_queue, result_type=SliceLife
         )
         piece = OneSlice(self.client.get_workflow_handle(handle.id, result_type=SliceLife), spec)
         self._begun.append(piece)

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 
+import pytest
 from temporalio import workflow
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskCompletedRequest
@@ -49,5 +50,22 @@ def test_an_update_that_no_workflow_has_seen_is_sent_again(machine: Machine) -> 
         async with Worker(client, task_queue=name, workflows=[Pausable], workflow_runner=UnsandboxedWorkflowRunner()):
             assert (await paused).config_revision == 7
             await handle.terminate()
+
+    asyncio.run(story())
+
+
+def test_an_update_that_nobody_answers_ends_with_the_callers_deadline_or_when_the_caller_is_cancelled(machine: Machine) -> None:
+    async def story() -> None:
+        client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
+        handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await Calls(client, name).update(PAUSE, {}, Done)
+        paused = asyncio.create_task(Calls(client, name).update(PAUSE, {}, Done))
+        await asyncio.wait([paused], timeout=1)
+        paused.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await paused
+        await handle.terminate()
 
     asyncio.run(story())

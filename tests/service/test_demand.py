@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.explain import Status
 from penstock.model.decision import Code
 from penstock.model.failures import FailureKind
-from penstock.model.slices import Availability
+from penstock.model.slices import Availability, SliceState
 from tests.service.histories import Record, recorded
 from tests.service.machine import Machine
 from tests.service.stage import Stage, group, staged
@@ -82,6 +82,19 @@ def test_a_stockout_overflows_to_the_next_group_and_demand_returns_once_the_bloc
 
     first, second = group("first", zone="a", priority=1), group("second", zone="b", priority=2, max_slices=1)
     played(machine, story, first, second, backoff=BACKOFF)
+
+
+def test_what_the_cloud_does_not_show_within_patience_is_served_by_the_next_group(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.cloud.behave("a", create_latency="1h")
+        await stage.autoscaler.submit_demand(tasks(1, cpu=4))
+        await ready(stage, "next", 1)
+        assert {piece.group: piece.state for piece in (await stage.autoscaler.slices()).slices} == {
+            "slow": SliceState.REQUESTING,
+            "next": SliceState.READY,
+        }
+
+    played(machine, story, group("slow", priority=1, patience="1s", max_slices=1), group("next", zone="b", priority=2))
 
 
 def test_what_nobody_can_take_is_counted_and_explained(machine: Machine) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from activities.providers.port import resource_name
@@ -84,6 +85,20 @@ def test_a_slice_deleted_behind_our_back_fails_as_gone_and_is_replaced(machine: 
             (lost,) = await settled(stage, 1)
             await stage.cloud.delete(name_of(stage, lost))
             await _replaced(stage, lost.id, FailureKind.GONE)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_slice_deleted_before_its_create_call_returned_fails_as_gone_and_is_replaced(machine: Machine, queued: bool) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1, queued=queued), start=False) as stage:
+            await stage.cloud.behave(reply_latency="2s", hold_queue=queued, create_latency="1h")
+            await stage.autoscaler.start(stage.config)
+            (made,) = await stage.eventually(stage.cloud.existing, bool)
+            await stage.cloud.delete(made["name"])
+            await stage.cloud.behave()
+            await _replaced(stage, made["labels"]["penstock-slice"], FailureKind.GONE)
 
     asyncio.run(story())
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.worker import Worker
 
 from penstock.contract import names
 from penstock.contract.lives import CancelDrainLetter, EmptyLetter
@@ -12,6 +14,8 @@ from tests.activities.waiting import until
 from tests.service.machine import Machine
 from tests.service.slice_stage import SliceStage, played, reported
 from tests.service.stage import SECONDS
+from workflows.policies import LAST_LOOK
+from workflows.slice_lifecycle import SliceLifecycleWorkflow
 
 FOR_EVER = "1h"
 
@@ -168,5 +172,32 @@ def test_what_the_last_look_shows_counts(machine: Machine) -> None:
         piece = await stage.found(SliceState.REQUESTING, timeouts={"requesting": "200ms"})
         life = await piece.comes_to(SliceState.READY)
         assert [move.state for move in life.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
+
+    played(machine, story)
+
+
+def test_the_last_look_ends_though_the_cloud_never_answers_it(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.found(SliceState.BOOTING, settings={"url": "http://127.0.0.1:9"}, timeouts={"boot": "200ms"})
+        looks = await until(lambda: piece.scheduled(names.OBSERVE), bool, seconds=SECONDS)
+        assert [look.schedule_to_close_timeout.ToTimedelta() for look in looks] == [LAST_LOOK]
+
+    played(machine, story)
+
+
+def test_a_drain_called_off_and_ordered_anew_in_one_breath_has_a_deadline_of_its_own(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        queue = f"own-{stage.cluster}"
+        async with Worker(stage.client, task_queue=queue, workflows=[SliceLifecycleWorkflow]):
+            piece = await stage.begin(stage.spec(), state=SliceState.READY, created=True, task_queue=queue)
+            await piece.drain("first")
+            await until(lambda: piece.count(EventType.EVENT_TYPE_TIMER_STARTED), lambda timers: timers == 1, seconds=SECONDS)
+        await piece.tell(CancelDrainLetter(slice_id=piece.spec.slice_id))
+        await piece.drain("second")
+        async with Worker(stage.client, task_queue=queue, workflows=[SliceLifecycleWorkflow]):
+            life = await piece.until(lambda life: life.cause == "second")
+            assert life.state is SliceState.DRAINING
+            await until(lambda: piece.count(EventType.EVENT_TYPE_TIMER_STARTED), lambda timers: timers == 2, seconds=SECONDS)
+            assert await piece.count(EventType.EVENT_TYPE_TIMER_CANCELED) == 1
 
     played(machine, story)

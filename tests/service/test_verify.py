@@ -67,13 +67,13 @@ def test_slices_whose_autoscaler_was_terminated_are_in_no_ledger(machine: Machin
     asyncio.run(story())
 
 
-def test_two_resources_of_one_slice(machine: Machine) -> None:
+def test_a_resource_that_only_carries_the_labels_of_a_slice(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1), **UNHURRIED) as stage:
             (piece,) = await settled(stage, 1)
             labels = {"penstock-cluster": stage.cluster, "penstock-group": "small", "penstock-slice": piece.id}
             await stage.cloud.add(f"second-{stage.cluster}", labels=labels)
-            assert kinds(await verified(stage)) == [("doubled", piece.id)]
+            assert kinds(await verified(stage)) == [("foreign", piece.id)]
 
     asyncio.run(story())
 
