@@ -75,7 +75,7 @@ def evaluated(state: AutoscalerState, run_id: str, at: datetime) -> tuple[Decisi
         told=state.told,
         config_revision=state.config_revision,
         launches=tuple(
-            Launch(slice_id=_new_id(launch.group, at), group=launch.group, cause=launch.cause)
+            Launch(slice_id=names.slice_id(launch.group, at, secrets.token_hex(4)), group=launch.group, cause=launch.cause)
             for launch in wanted
             for _ in range(launch.slices)
         ),
@@ -104,10 +104,6 @@ def _first(launches: tuple[Wanted, ...]) -> tuple[Wanted, ...]:
         if ordered > MOST_LAUNCHES:
             return launches[:i] or (launch._replace(slices=MOST_LAUNCHES),)
     return launches
-
-
-def _new_id(group: str, at: datetime) -> str:
-    return f"{group}-{at:%y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
 def _placed(decision: Decision) -> dict[Tier, int]:

@@ -1,4 +1,7 @@
-"""Durable names: of workflows, their ids, signals, updates, queries and search attributes. None of them is ever renamed."""
+"""Durable names: of workflows and slices, signals, updates, queries and search attributes. None of them is ever renamed."""
+
+import re
+from datetime import datetime
 
 AUTOSCALER = "AutoscalerWorkflow"
 SLICE = "SliceLifecycleWorkflow"
@@ -71,6 +74,20 @@ SEARCH_ATTRIBUTES = (CLUSTER_ATTRIBUTE, GROUP_ATTRIBUTE, STATE_ATTRIBUTE, CAUSE_
 def autoscaler_id(cluster: str) -> str:
     """The workflow that decides for a cluster."""
     return f"penstock/{cluster}"
+
+
+def slice_id(group: str, ordered_at: datetime, chance: str) -> str:
+    """A slice of a group. Ids sort by the time of their order; eight random hexadecimal digits tell those of one second apart."""
+    return f"{group}-{ordered_at:%y%m%d-%H%M%S}-{chance}"
+
+
+_SLICE_ID = re.compile(r"(?P<group>.+)-\d{6}-\d{6}-[0-9a-f]{8}")
+
+
+def group_named_in(slice_id: str) -> str | None:
+    """The group that the id of a slice begins with; None if no order ever gave such an id."""
+    found = _SLICE_ID.fullmatch(slice_id)
+    return found["group"] if found else None
 
 
 def slice_workflow_id(cluster: str, group: str, slice_id: str) -> str:

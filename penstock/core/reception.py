@@ -155,14 +155,13 @@ def _strangers(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, n
     """A rejection for ids that are no slices of this cluster.
 
     A controller is always a moment behind and names slices that have just gone, thousands of them after a large drain. So an id
-    that begins like those of a group is taken for one of its former slices; and while the ledger is incomplete, so is any.
+    made like those of a group is taken for one of its former slices; and while the ledger is incomplete, so is any.
     """
     if state.config is None or state.recovery is not None:
         return ()
     groups = {group.name for group in state.config.groups} | {piece.group for piece in state.slices}
-    own = tuple(f"{group}-" for group in groups)
     known = {piece.id for piece in state.slices}
-    strange = [slice_id for slice_id in slice_ids if slice_id not in known and not slice_id.startswith(own)]
+    strange = [each for each in slice_ids if each not in known and names.group_named_in(each) not in groups]
     if not strange:
         return ()
     listed = ", ".join(repr(shortened(slice_id, LONGEST_NAME)) for slice_id in strange[:_TOLD])

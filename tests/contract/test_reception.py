@@ -204,6 +204,15 @@ def test_ids_that_are_no_slices_are_told(name: str, message: Any) -> None:
     assert told.problem == "no slice is called 'host0', 'host1', 'host2' and 2 more; the ids are in the list of slices"
 
 
+@pytest.mark.parametrize(
+    "invented", ["pair-7", "pair-300101-000000", "pair-300101-000000-0123ABCD", "pair-2-300101-000000-0123abcd"]
+)
+def test_ids_that_only_begin_like_those_of_a_group_are_told(invented: str) -> None:
+    (_, told) = received("usage", {"usage": {invented: "idle"}})
+    assert isinstance(told, MessageRejected)
+    assert told.problem == f"no slice is called '{invented}'; the ids are in the list of slices"
+
+
 def test_slices_that_have_just_gone_are_not_told() -> None:
     gone = "pair-300101-000000-0123abcd"
     assert [type(event) for event in received("usage", {"usage": {gone: "idle"}})] == [UsageReported]
