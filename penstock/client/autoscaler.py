@@ -13,7 +13,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from penstock.client.calls import Calls, Refused, size_of
+from penstock.client.calls import Calls, Refused
 from penstock.contract import names
 from penstock.contract.answers import TOO_LARGE, Accepted, ClusterStatus, Done, SlicePage
 from penstock.contract.messages import (
@@ -27,9 +27,11 @@ from penstock.contract.messages import (
     DrainMessage,
     PauseMessage,
     ReportMessage,
+    ResumeMessage,
     SlicesRequest,
     StatusRequest,
     UsageMessage,
+    size_of,
 )
 from penstock.contract.sending import Outbox, Tasks, as_demand
 from penstock.core.apply import replay
@@ -222,7 +224,7 @@ class AutoscalerClient:
 
     async def resume(self) -> Done:
         """Let decisions go on."""
-        return await self._order(names.RESUME, {})
+        return await self._order(names.RESUME, ResumeMessage())
 
     async def delete(self, *, force: bool = False) -> Done:
         """Give every slice back and end the autoscaler; with `force` without waiting until slices are empty."""

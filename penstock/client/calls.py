@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
@@ -20,7 +19,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.contract import names
-from penstock.contract.messages import LARGEST_MESSAGE
+from penstock.contract.messages import LARGEST_MESSAGE, size_of
 
 TRIES = 20
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
@@ -120,11 +119,6 @@ class Calls:
 
 def _is_unseen(error: WorkflowUpdateFailedError) -> bool:
     return isinstance(error.cause, ApplicationError) and error.cause.type == _UNSEEN
-
-
-def size_of(message: Any) -> int:
-    """Bytes of a message as it travels."""
-    return len(message.model_dump_json()) if isinstance(message, BaseModel) else len(str(message))
 
 
 def _fitting(name: str, message: Any) -> Any:

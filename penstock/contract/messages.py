@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
+from pydantic_core import to_json
 
 from penstock.model.demand import Demand, TaskId
 from penstock.model.slices import StandingItem
@@ -13,6 +14,11 @@ DEFAULT_SOURCE = "default"
 """The source of demand that names none."""
 LARGEST_MESSAGE = 1_500_000
 """Bytes of one message: Temporal refuses payloads over 2 MB, and some of that is its own."""
+
+
+def size_of(message: Any) -> int:
+    """Bytes of a message as it travels: ids may be in any script."""
+    return len(to_json(message))
 
 
 class DemandMessage(Value):
@@ -118,6 +124,10 @@ class PauseMessage(Value):
     """Stop launching and draining; slices live on."""
 
     reason: str = ""
+
+
+class ResumeMessage(Value):
+    """Go on deciding."""
 
 
 class CloseMessage(Value):

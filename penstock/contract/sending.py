@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage
+from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, size_of
 from penstock.contract.tasks import DemandItem, demand_of
 from penstock.model.building import DemandBuilder, joined, without
 from penstock.model.bulk import in_bulk
@@ -85,11 +85,6 @@ class Outbox:
 def _rebuilt(demands: Sequence[Demand]) -> Demand:
     """Demands joined, with shapes in order of appearance, so that equal ones compare equal."""
     return joined([*demands, Demand()])
-
-
-def size_of(message: DemandMessage) -> int:
-    """Bytes of the message as it travels."""
-    return len(message.model_dump_json())
 
 
 def in_parts(demand: Demand, largest: int = LARGEST_MESSAGE) -> list[Demand]:

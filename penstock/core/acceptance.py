@@ -17,6 +17,7 @@ from penstock.contract.messages import (
     DemandMessage,
     DrainMessage,
     PauseMessage,
+    ResumeMessage,
 )
 from penstock.contract.problems import BadMessage, read
 from penstock.contract.tasks import invalid_in
@@ -139,7 +140,8 @@ def _pause(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance:
     return _done("nothing is launched or drained until the cluster is resumed", Paused(at=at, reason=message.reason))
 
 
-def _resume(state: AutoscalerState, _raw: bytes, at: datetime) -> Acceptance:
+def _resume(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance:
+    read(ResumeMessage, raw)
     return _done("the cluster is not paused") if state.paused is None else _done("decisions go on", Resumed(at=at))
 
 

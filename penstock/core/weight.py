@@ -30,7 +30,7 @@ def overweight(state: AutoscalerState, event: AnyEvent) -> str | None:
 
 
 def _too_much_else(state: AutoscalerState, event: ConfigApplied | CapacityRequested) -> str | None:
-    before, after = (len(each.model_dump_json(exclude={"demand"})) for each in (state, apply(state, event)))
+    before, after = (len(each.model_dump_json(exclude={"demand"}).encode()) for each in (state, apply(state, event)))
     if after <= max(before, LARGEST_REST):
         return None
     field, fix = (
@@ -85,7 +85,7 @@ def names_fit(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
     """Whether the names of running tasks can be carried, with those that are known of other slices."""
     after = {piece.id: usage.get(piece.id) or state.usage.get(piece.id, ()) for piece in state.slices}
     names = [task for hosts in after.values() for host in hosts for task in host.tasks]
-    return sum(map(len, names)) + 3 * len(names) <= LARGEST_NAMES // 2 or len(pack(names)) <= LARGEST_NAMES
+    return len("".join(names).encode()) + 3 * len(names) <= LARGEST_NAMES // 2 or len(pack(names)) <= LARGEST_NAMES
 
 
 def without_names(usage: Mapping[str, SliceUsage]) -> dict[str, SliceUsage]:

@@ -145,7 +145,7 @@ class Demand(Value):
     @cached_property
     def packed_size(self) -> int:
         """Bytes of it as JSON."""
-        return len(self.model_dump_json())
+        return len(self.model_dump_json().encode())
 
     @cached_property
     def _starts(self) -> list[int]:

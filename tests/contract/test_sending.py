@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.contract.messages import DemandMessage
-from penstock.contract.sending import Outbox, as_demand, in_parts, size_of
+from penstock.contract.messages import DemandMessage, size_of
+from penstock.contract.sending import Outbox, as_demand, in_parts
 from penstock.core.events import DemandDelta
 from penstock.core.reception import demand_event
 from penstock.core.revisions import apply_delta, apply_snapshot
@@ -83,6 +83,10 @@ def test_a_newer_epoch_is_taken_when_someone_else_was_ahead() -> None:
     outbox.begin_again(after=9)
     assert outbox.messages(Demand())[0].epoch == 10
     assert outbox.stamp == (10, 1)
+
+
+def test_a_message_weighs_what_travels_in_whatever_script_it_is() -> None:
+    assert size_of(DemandMessage(tasks=("訓練",))) == size_of(DemandMessage(tasks=("traini",)))
 
 
 def test_large_demand_is_divided_and_joined_again() -> None:

@@ -12,10 +12,10 @@ from activities.deciding import Deciding
 from penstock.client import AutoscalerClient, Refused
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
-from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage
+from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, size_of
 from penstock.contract.names import autoscaler_id
 from penstock.contract.orders import Orders
-from penstock.contract.sending import as_demand, size_of
+from penstock.contract.sending import as_demand
 from penstock.model.slices import SliceState
 from tests.service.histories import recorded
 from tests.service.machine import Machine
