@@ -65,6 +65,10 @@ class AutoscalerWorkflow:
         self._folded = state
         self._reports: list[SliceReport] = []
         """What slices reported and is not folded in yet. Thousands may come at once, and are taken into the books together."""
+        self._heard_at: datetime = state.now
+        """When the last of them came."""
+        self._previewed: AutoscalerState | None = None
+        """What they make of the state, worked out for somebody who only asked."""
         self._answers = Answers()
         self._children = 0
         self._being_started: frozenset[str] = frozenset()
@@ -109,6 +113,7 @@ class AutoscalerWorkflow:
             for event in receive(known, name, _raw(payloads), workflow.now()):
                 if isinstance(event, SlicesReported):
                     self._reports += event.reports
+                    self._heard_at, self._previewed = event.at, None
                 else:
                     self._tell(event)
         except Exception as error:
@@ -167,8 +172,7 @@ class AutoscalerWorkflow:
     def _look_for_the_last_time(self) -> None:
         """Before a cluster with an empty ledger ends, have everyone asked, as for any ledger that cannot be trusted."""
         if self._is_emptied():
-            check = f"closing-{workflow.info().run_id}-{self._state.version}"
-            self._tell(RecoveryBegan(at=workflow.now(), id=check, reason=LAST_LOOK, closing=True))
+            self._tell(RecoveryBegan(at=workflow.now(), id=f"closing-{workflow.uuid4()}", reason=LAST_LOOK, closing=True))
 
     def _undo_launches(self) -> None:
         """Drop slices that were ordered and whose start was held back; not those that are being started at this moment."""
@@ -374,11 +378,20 @@ class AutoscalerWorkflow:
 
     @property
     def _state(self) -> AutoscalerState:
-        """What holds now. Reports count one by one, so that it does not matter when and with which others they are folded in."""
-        if self._reports:
-            reports, self._reports = tuple(self._reports), []
-            self._folded = apply(self._folded, SlicesReported(at=workflow.now(), reports=reports))
-        return self._folded
+        """What holds now. Reports count one by one, so that it does not matter with which others they are folded in.
+
+        Who only asks leaves no trace: questions are not asked again in a replay, and the state must be the same after it.
+        """
+        if not self._reports:
+            return self._folded
+        state = self._previewed
+        if state is None:
+            state = apply(self._folded, SlicesReported(at=self._heard_at, reports=tuple(self._reports)))
+        if workflow.unsafe.is_read_only():
+            self._previewed = state
+        else:
+            self._folded, self._reports, self._previewed = state, [], None
+        return state
 
     def _tell(self, event: AnyEvent) -> None:
         self._folded = apply(self._state, event)

@@ -3,10 +3,11 @@
 import asyncio
 
 from penstock.contract import names
+from penstock.core.state import AutoscalerState
 from tests.journeys.facts import agreed_by_command, attempts, quiet
-from tests.service.ledgers import name_of, settled
+from tests.service.ledgers import name_of, settled, state_of
 from tests.service.machine import Machine
-from tests.service.stage import Stage, staged
+from tests.service.stage import Stage, group, staged
 from tests.service.test_demand import tasks
 
 SECOND = "second-worker"
@@ -52,6 +53,32 @@ def test_of_two_workers_the_one_that_is_left_goes_on_alone(hurt: Machine) -> Non
             second.kill()
 
     asyncio.run(story())
+
+
+def test_a_worker_killed_during_the_last_look_of_a_deletion(hurt: Machine) -> None:
+    """Questions asked before it, by people and by decisions, leave nothing that the worker after it would not find."""
+
+    async def story() -> None:
+        async with staged(hurt, group(min_slices=8, max_slices=8)) as stage:
+            await settled(stage, 8)
+            await stage.cloud.behave(partial_lists=True)
+            await stage.autoscaler.delete(force=True)
+            before = await stage.eventually(lambda: state_of(stage), _looks_for_the_last_time)
+            assert hurt.worker is not None
+            hurt.worker.kill()
+            await hurt.revive_worker()
+
+            after = await state_of(stage)
+            assert (after.version, after.recovery, after.blocks) == (before.version, before.recovery, before.blocks)
+            await stage.cloud.behave()
+            await stage.workflow.result()
+            assert await stage.cloud.existing() == []
+
+    asyncio.run(story())
+
+
+def _looks_for_the_last_time(state: AutoscalerState) -> bool:
+    return state.recovery is not None and state.recovery.closing and state.recovery.roll_called
 
 
 async def _create_without_reply(stage: Stage) -> None:
