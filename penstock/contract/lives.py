@@ -50,14 +50,16 @@ class Move(Value):
 class SliceLife(Value):
     """A slice workflow's whole state, carried from run to run.
 
-    `created` once the cloud took the order. `failure` and `cause` say why it leaves. `sequence` counts its moves; `reported` is
-    the last one that its autoscaler was told. `confirmed` once the controller confirmed that a draining slice is empty.
+    `created` once the cloud took the order; `born_at` is when it first showed the slice, which may be days later. `failure` and
+    `cause` say why it leaves. `sequence` counts its moves; `reported` is the last one that its autoscaler was told. `confirmed`
+    once the controller confirmed that a draining slice is empty.
     """
 
     spec: SliceSpec
     state: SliceState = SliceState.REQUESTING
     since: Moment
     ordered_at: Moment
+    born_at: Moment | None = None
     created: bool = False
     queued: bool = False
     drain: DrainTerms | None = None
@@ -129,16 +131,21 @@ Letter = Annotated[
 
 
 class SliceReport(Value):
-    """Where a slice is. `ended` states leave the ledger; a `failure` counts once for its group's health."""
+    """Where a slice is. `ended` states leave the ledger; a `failure` counts once for its group's health.
+
+    `drain` are the terms on which it drains, if it does.
+    """
 
     slice_id: Name
     group: Name
     state: SliceState
     since: Moment
     ordered_at: Moment
+    born_at: Moment | None = None
     sequence: Count
     queued: bool = False
     cause: str = ""
+    drain: DrainTerms | None = None
     failure: Failure | None = None
 
 

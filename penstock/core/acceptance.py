@@ -19,7 +19,7 @@ from penstock.contract.messages import (
     PauseMessage,
     ResumeMessage,
 )
-from penstock.contract.problems import BadMessage, read
+from penstock.contract.problems import LONGEST_NAME, BadMessage, read, shortened
 from penstock.contract.tasks import invalid_in
 from penstock.core.drains import told_empty
 from penstock.core.events import (
@@ -35,7 +35,7 @@ from penstock.core.events import (
     Paused,
     Resumed,
 )
-from penstock.core.reception import demand_event
+from penstock.core.reception import CLOSING, demand_event
 from penstock.core.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
@@ -60,7 +60,7 @@ def accept(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> Accep
     if len(raw) > LARGEST_MESSAGE:
         raise BadMessage(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {len(raw)}; send it in parts")
     if state.closing and name != names.CLOSE:
-        raise BadMessage("the cluster is being deleted; start it again under its name once it is gone")
+        raise BadMessage(CLOSING)
     return read_update(state, raw or b"{}", at)
 
 
@@ -110,8 +110,9 @@ def _drain_slice(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance
     piece = _slice(state, message.slice_id)
     if piece.state is SliceState.DELETING:
         return _done(f"{piece.id} is being deleted already")
-    terms = DrainTerms(cause=message.cause, force=message.force)
-    return _done(f"{piece.id} drains", DrainOrdered(at=at, slice_id=piece.id, terms=terms))
+    before, terms = state.drains.get(piece.id), DrainTerms(cause=message.cause, force=message.force)
+    forced = ", by force as before; cancel that to let its work end" if before and before.force and not terms.force else ""
+    return _done(f"{piece.id} drains{forced}", DrainOrdered(at=at, slice_id=piece.id, terms=terms))
 
 
 def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance:
@@ -129,7 +130,8 @@ def _clear_block(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance
     name = read(ClearBlockMessage, raw).group
     known = [group.name for group in state.config.groups] if state.config else []
     if name is not None and name not in known:
-        raise BadMessage(f"group: no group is called {name!r}; {_hint(name, known)}")
+        given = shortened(name, LONGEST_NAME)
+        raise BadMessage(f"group: no group is called {given!r}; {_hint(given, known)}")
     return _done(f"{name or 'every group'} may be asked again", BlockCleared(at=at, group=name))
 
 
@@ -171,7 +173,8 @@ def _done(message: str, *events: AnyEvent) -> Acceptance:
 def _slice(state: AutoscalerState, slice_id: str) -> Slice:
     found = next((piece for piece in state.slices if piece.id == slice_id), None)
     if found is None:
-        raise BadMessage(f"slice_id: no slice is called {slice_id!r}; {_hint(slice_id, [piece.id for piece in state.slices])}")
+        name = shortened(slice_id, LONGEST_NAME)
+        raise BadMessage(f"slice_id: no slice is called {name!r}; {_hint(name, [piece.id for piece in state.slices])}")
     return found
 
 

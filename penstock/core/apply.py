@@ -21,6 +21,7 @@ from penstock.core.events import (
     DrainsConfirmed,
     HealthChanged,
     LettersSent,
+    LocationReported,
     MessageRejected,
     Paused,
     RecoveryBegan,
@@ -37,23 +38,32 @@ from penstock.core.limits import MINUTE
 from penstock.core.revisions import apply_delta, apply_refused, apply_snapshot
 from penstock.core.state import AutoscalerState, Changes, SourceDemand
 from penstock.model.cluster import ScaleGroup
-from penstock.model.slices import Availability, Slice
+from penstock.model.slices import Availability, Slice, SliceUsage
 
 KEPT_REJECTIONS = 20
 """Messages that could not be used, shown in the status; all of them are counted."""
+MOST_UNSEEN = 10_000
+"""Slices whose usage is kept before they are known: twice as many as a cluster has."""
+KEPT_EMPTY_SOURCES = 100
+"""Sources of which nothing waits whose revision is remembered; one that is forgotten begins anew with a snapshot."""
 
 
 def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
-    """The state after the event. Never fails: what does not fit is recorded as such."""
+    """The state after the event. Never fails: what does not fit is recorded as such.
+
+    Time passes by the server's clock, which stamps every event but reports of locations: those have their worker's.
+    """
     changes = _APPLY[type(event)](state, event)
     matters = changes.pop("matters", type(event) not in _NEVER_MATTER)
-    now = max(state.now, event.at)
+    now = state.now if isinstance(event, LocationReported) else max(state.now, event.at)
     ordered = changes.pop("launched", state.launched)
     recent = tuple(item for item in ordered if item.at + MINUTE > now)
     standing = changes.get("standing", state.standing)
     live = {owner: request for owner, request in standing.items() if request.expires is None or request.expires > now}
     if len(live) < len(standing):
         changes["standing"] = live
+    if state.recovery is not None and changes.get("recovery", state.recovery) is None:
+        changes["usage"] = _of_known(changes.get("usage", state.usage), changes.get("slices", state.slices))
     counts = {"version": state.version + 1, "told": state.told + int(matters)}
     return state.model_copy(update={"now": now, "launched": recent, **counts, **changes})
 
@@ -93,28 +103,45 @@ def _charged(piece: Slice, groups: Mapping[str, ScaleGroup]) -> Slice:
 
 def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:
     source = state.demand.get(event.source, SourceDemand())
-    return {"demand": {**state.demand, event.source: apply_snapshot(source, event)}}
+    return {"demand": _with_source(state, event.source, apply_snapshot(source, event))}
 
 
 def _demand_delta(state: AutoscalerState, event: DemandDelta) -> Changes:
     source = state.demand.get(event.source, SourceDemand())
-    return {"demand": {**state.demand, event.source: apply_delta(source, event)}}
+    return {"demand": _with_source(state, event.source, apply_delta(source, event))}
 
 
 def _demand_refused(state: AutoscalerState, event: DemandRefused) -> Changes:
     source = state.demand.get(event.source, SourceDemand())
-    return {"demand": {**state.demand, event.source: apply_refused(source, event)}, **_message_rejected(state, event)}
+    return {"demand": _with_source(state, event.source, apply_refused(source, event)), **_message_rejected(state, event)}
+
+
+def _with_source(state: AutoscalerState, name: str, source: SourceDemand) -> dict[str, SourceDemand]:
+    """Every source, with this one as it is now, the last to be forgotten of those that want nothing."""
+    others = {other: known for other, known in state.demand.items() if other != name}
+    empty = [other for other, known in others.items() if not known.demand.task_ids and known.partial is None]
+    forgotten = set(empty[: max(0, len(empty) - KEPT_EMPTY_SOURCES + 1)])
+    return {other: known for other, known in others.items() if other not in forgotten} | {name: source}
 
 
 def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
-    """Usage of slices nobody knows is dropped: it would otherwise stay for ever. A draining slice seen idle is told so."""
-    known = {piece.id for piece in state.slices}
-    told = {name: usage for name, usage in event.usage.items() if name in known}
+    """Usage of slices nobody knows is dropped: it would otherwise stay for ever. A draining slice seen idle is told so.
+
+    While the ledger is incomplete, slices may turn up of which somebody has spoken already: until it is not.
+    """
+    told = _of_known(event.usage, state.slices)
+    if state.recovery is not None and len(state.usage) + len(event.usage) <= MOST_UNSEEN:
+        told = event.usage
     idle = [name for name in sorted(leaving_by_drain(state)) if name in told and all(host.idle for host in told[name])]
     return {
         "usage": {**state.usage, **told},
         "letters": (*state.letters, *(EmptyLetter(slice_id=name) for name in idle)),
     }
+
+
+def _of_known(usage: Mapping[str, SliceUsage], slices: Iterable[Slice]) -> dict[str, SliceUsage]:
+    known = {piece.id for piece in slices}
+    return {name: hosts for name, hosts in usage.items() if name in known}
 
 
 def _slices_ordered(state: AutoscalerState, event: SlicesOrdered) -> Changes:

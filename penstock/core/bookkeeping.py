@@ -25,6 +25,8 @@ from penstock.model.slices import ENDED, IN_FLIGHT, Launched, Slice, SliceState
 
 KEPT_TROUBLES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
+KEPT_ENDED = 100
+"""Slices that ended last, so that what was said of them before and comes late does not bring them back."""
 
 _STATE_OF_PHASE = {
     Phase.QUEUED: SliceState.REQUESTING,
@@ -92,12 +94,13 @@ class _Books:
         self._undrained: set[str] = set()
         self._gone: set[str] = set()
         self._drains: dict[str, DrainTerms] = {}
+        self._draining: dict[str, DrainTerms] = {}
         self._matters = 0
 
     def take(self, report: SliceReport) -> None:
         """One report, unless something newer is known."""
         before = self._ledger.get(report.slice_id)
-        if before is None and report.state in ENDED:
+        if before is None and (report.state in ENDED or report.slice_id in self._gone or report.slice_id in self._state.ended):
             return
         if before is not None and before.sequence >= report.sequence:
             return
@@ -107,11 +110,20 @@ class _Books:
             self._gone.add(report.slice_id)
         else:
             self._ledger[report.slice_id] = _moved(before, report)
-            if report.state is SliceState.READY and before is not None and before.state not in IN_FLIGHT:
-                self._undrained.add(report.slice_id)
-            if before is None and self._state.closing and report.state is not SliceState.DELETING:
-                self._drains[report.slice_id] = TO_CLOSE
+            self._note_drain(before, report)
         self._matters += _matters(before, report)
+
+    def _note_drain(self, before: Slice | None, report: SliceReport) -> None:
+        """Whether a slice that stays drains, by its own account."""
+        slice_id = report.slice_id
+        if report.state is SliceState.READY and before is not None and before.state not in IN_FLIGHT:
+            self._undrained.add(slice_id)
+            self._draining.pop(slice_id, None)
+        elif report.state is SliceState.DRAINING and report.drain is not None:
+            self._undrained.discard(slice_id)
+            self._draining[slice_id] = report.drain
+        if before is None and self._state.closing and report.state is not SliceState.DELETING:
+            self._drains[slice_id] = TO_CLOSE
 
     def _judge(self, before: Slice | None, report: SliceReport) -> None:
         """What the report says of its group's health."""
@@ -125,8 +137,16 @@ class _Books:
             self._blocks = after_deletion(self._blocks, group, failure=report.failure)
         if report.failure is None or before is None or before.state is SliceState.DELETING:
             return
-        age: timedelta = self._at - report.ordered_at
-        self._blocks = after_failure(self._blocks, report.failure, group, at=self._at, age=age, backoff=config.backoff)
+        came: datetime = report.born_at or report.ordered_at
+        self._blocks = after_failure(
+            self._blocks,
+            report.failure,
+            group,
+            at=self._at,
+            ordered_at=report.ordered_at,
+            age=self._at - came,
+            backoff=config.backoff,
+        )
         self._troubles.append(Trouble(at=self._at, group=group.name, slice_id=report.slice_id, failure=report.failure))
 
     def changes(self) -> Changes:
@@ -134,11 +154,13 @@ class _Books:
         state = self._state
         drained = self._gone | self._undrained
         orders = [DrainLetter(slice_id=slice_id, terms=terms) for slice_id, terms in self._drains.items()]
+        draining = without(self._draining, self._gone)
         return {
             "matters": self._matters,
             "slices": tuple(self._ledger.values()),
             "usage": without(state.usage, self._gone),
-            "drains": {**without(state.drains, drained), **self._drains},
+            "drains": {**draining, **without(state.drains, drained), **self._drains},
+            "ended": (*state.ended, *sorted(self._gone))[-KEPT_ENDED:],
             "letters": (*(letter for letter in state.letters if letter.slice_id not in self._gone), *orders),
             "blocks": self._blocks,
             "troubles": (*state.troubles, *self._troubles)[-KEPT_TROUBLES:],
@@ -164,12 +186,13 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
     report = event.report
     changes = _recovered(state, f"{report.account}/{report.location}") if _is_awaited(state, event) else {}
     blocks = _looked_at(state, event)
+    blocked_otherwise = [block.health for block in blocks] != [block.health for block in state.blocks]
     changes |= {} if blocks == state.blocks else {"blocks": blocks}
     ledger = {piece.id: piece for piece in state.slices}
     missing = {slice_id for slice_id in report.missing if slice_id in ledger and slice_id not in state.starting}
     found = {one.slice_id: one for one in report.unowned if one.slice_id not in state.starting and _wanted(state, one, event.at)}
     if not missing and not found:
-        return changes | {"matters": "blocks" in changes or ("recovery" in changes and changes["recovery"] is None)}
+        return changes | {"matters": blocked_otherwise or ("recovery" in changes and changes["recovery"] is None)}
     for slice_id in missing:
         del ledger[slice_id]
     for slice_id, one in found.items():

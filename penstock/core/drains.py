@@ -23,12 +23,14 @@ def letters_sent(state: AutoscalerState, event: LettersSent) -> Changes:
 
 
 def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
-    """The slice is no capacity from now on; it is told."""
+    """The slice is no capacity from now on; it is told. A drain by force stays one until it is cancelled."""
     if all(piece.id != event.slice_id for piece in state.slices):
         return {"matters": False}
+    before = state.drains.get(event.slice_id)
+    terms = before if before is not None and before.force else event.terms
     return {
-        "drains": {**state.drains, event.slice_id: event.terms},
-        "letters": (*state.letters, DrainLetter(slice_id=event.slice_id, terms=event.terms)),
+        "drains": {**state.drains, event.slice_id: terms},
+        "letters": (*state.letters, DrainLetter(slice_id=event.slice_id, terms=terms)),
     }
 
 
@@ -60,13 +62,21 @@ def told_empty(state: AutoscalerState) -> set[str]:
 
 
 def closed(state: AutoscalerState, event: Closed) -> Changes:
-    """Everything goes: emptied first, or at once if forced."""
+    """Everything goes: emptied first, or at once if forced. What was wanted and what ran is not carried on."""
     ids = [piece.id for piece in state.slices]
     letters: list[Letter] = [DrainLetter(slice_id=slice_id, terms=TO_CLOSE) for slice_id in ids]
     if event.force:
         letters = [DeleteLetter(slice_id=slice_id, cause=CLOSING) for slice_id in ids]
     drains = dict.fromkeys(ids, TO_CLOSE)
-    return {"closing": True, "paused": None, "drains": drains, "letters": (*state.letters, *letters)}
+    return {
+        "closing": True,
+        "paused": None,
+        "drains": drains,
+        "letters": (*state.letters, *letters),
+        "demand": {},
+        "usage": {},
+        "standing": {},
+    }
 
 
 DRAINS: dict[type, Callable[[AutoscalerState, Any], Changes]] = {

@@ -31,26 +31,35 @@ _REFUSED = (
     FailureKind.PERMISSION,
     FailureKind.INVALID,
     FailureKind.CONFLICT,
+    FailureKind.REQUESTING_TIMEOUT,
 )
 """A slice that failed so was never given: its end frees nothing."""
 _DIED = (FailureKind.PREEMPTED, FailureKind.HOST_LOST, FailureKind.GONE)
 
 
 def after_failure(
-    blocks: Sequence[Block], failure: Failure, group: ScaleGroup, *, at: datetime, age: timedelta, backoff: Backoff
+    blocks: Sequence[Block],
+    failure: Failure,
+    group: ScaleGroup,
+    *,
+    at: datetime,
+    ordered_at: datetime,
+    age: timedelta,
+    backoff: Backoff,
 ) -> tuple[Block, ...]:
-    """The blocks once a slice of the group failed at that age. Slices that fail together count as one failure."""
+    """The blocks once a slice of the group failed, so long after it came. Slices that fail together count as one failure."""
     kept = tuple(block for block in blocks if not _is_forgotten(block, at))
     if failure.kind in _DIED and age >= YOUNG:
         return kept
     scope, subject = _covers(failure, group)
     key = (scope, subject, group.provider.account)
     before = next((block for block in kept if _key(block) == (*key, _family(failure.kind))), None)
-    again = before is not None and (_is_active(before, at) or _at_once(before, at, ordered_at=at - age))
+    again = before is not None and (_is_active(before, at) or _at_once(before, at, ordered_at=ordered_at))
     if again and failure.kind is not FailureKind.RATE_LIMIT:
         return kept
     failures = 1 if before is None or again else before.failures + 1
-    return _with(kept, _block(failure, key, failures, at=at, backoff=backoff))
+    block = _block(failure, key, failures, at=at, backoff=backoff)
+    return kept if before is not None and again and _end(before.health) >= _end(block.health) else _with(kept, block)
 
 
 def _at_once(block: Block, at: datetime, *, ordered_at: datetime) -> bool:
@@ -78,11 +87,14 @@ def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failu
 def after_refused_look(
     blocks: Sequence[Block], failure: Failure, groups: Sequence[ScaleGroup], *, at: datetime, backoff: Backoff
 ) -> tuple[Block, ...]:
-    """The blocks once the location of the groups could not be looked at: where nothing can be seen, nothing is ordered."""
+    """The blocks once the location of the groups could not be looked at: where nothing can be seen, nothing is ordered.
+
+    What blocks them for the same reason already, because orders were refused, ends with the first look that succeeds as well.
+    """
     for group in groups:
-        before = blocks
-        after = after_failure(before, failure, group, at=at, age=timedelta(), backoff=backoff)
-        blocks = tuple(block if block in before else block.model_copy(update={"looking": True}) for block in after)
+        key = (*_covers(failure, group), group.provider.account, _family(failure.kind))
+        after = after_failure(blocks, failure, group, at=at, ordered_at=at, age=timedelta(), backoff=backoff)
+        blocks = tuple(block.model_copy(update={"looking": True}) if _key(block) == key else block for block in after)
     return tuple(blocks)
 
 

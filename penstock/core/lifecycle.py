@@ -149,9 +149,11 @@ def report_of(life: SliceLife) -> SliceReport:
         state=life.state,
         since=life.since,
         ordered_at=life.ordered_at,
+        born_at=life.born_at,
         sequence=life.sequence,
         queued=life.queued,
         cause=life.cause,
+        drain=life.drain if life.state is SliceState.DRAINING else None,
         failure=life.failure,
     )
 
@@ -232,7 +234,8 @@ def _up_to(life: SliceLife, at: datetime, goal: SliceState | None) -> SliceLife:
     if goal is None or life.state not in IN_FLIGHT:
         return life
     for state in _WAY_UP[_WAY_UP.index(life.state) + 1 : _WAY_UP.index(goal) + 1]:
-        life = _moved(life, state, at, MOVES[life.state][state], created=True, queued=False, failure=None)
+        born: datetime = life.born_at or at
+        life = _moved(life, state, at, MOVES[life.state][state], created=True, queued=False, failure=None, born_at=born)
     return life
 
 

@@ -31,6 +31,8 @@ from penstock.model.slices import SliceUsage
 
 Received = tuple[AnyEvent, ...]
 
+CLOSING = "the cluster is being deleted; start it again under its name once it is gone"
+NOT_KNOWN_YET = "are not known yet, for the cluster is still finding its slices; confirm again once the status lists their drains"
 NO_QUEUE_LENGTHS = "groups driven by queue lengths are not supported yet; send the waiting tasks as demand"
 _TOLD = 3
 """Slices of one message whose usage is told to be wrong one by one."""
@@ -139,6 +141,8 @@ _USAGE: TypeAdapter[SliceUsage] = TypeAdapter(SliceUsage)
 
 def _demand_events(state: AutoscalerState, message: DemandMessage, at: datetime, name: str) -> Received:
     """The demand, or that it is too much: a sender that cannot be answered is asked for a snapshot, and told why."""
+    if state.closing:
+        return (MessageRejected(at=at, message=name, problem=CLOSING),)
     event = demand_event(state, message, at)
     problem = overweight(state, event)
     if problem is None:
@@ -148,7 +152,14 @@ def _demand_events(state: AutoscalerState, message: DemandMessage, at: datetime,
 
 
 def _confirmed_events(state: AutoscalerState, slice_ids: Sequence[str], at: datetime, name: str) -> Received:
-    return (DrainsConfirmed(at=at, slice_ids=tuple(slice_ids)), *_strangers(state, slice_ids, at, name))
+    confirmed = DrainsConfirmed(at=at, slice_ids=tuple(slice_ids))
+    if state.recovery is None:
+        return (confirmed, *_strangers(state, slice_ids, at, name))
+    known = {piece.id for piece in state.slices}
+    unknown = [slice_id for slice_id in slice_ids if slice_id not in known]
+    if not unknown:
+        return (confirmed,)
+    return confirmed, MessageRejected(at=at, message=name, problem=f"slices {_listed(unknown)} {NOT_KNOWN_YET}")
 
 
 def _strangers(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, name: str) -> Received:
@@ -164,10 +175,14 @@ def _strangers(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, n
     strange = [each for each in slice_ids if each not in known and names.group_named_in(each) not in groups]
     if not strange:
         return ()
-    listed = ", ".join(repr(shortened(slice_id, LONGEST_NAME)) for slice_id in strange[:_TOLD])
-    more = f" and {len(strange) - _TOLD} more" if len(strange) > _TOLD else ""
-    problem = f"no slice is called {listed}{more}; the ids are in the list of slices"
+    problem = f"no slice is called {_listed(strange)}; the ids are in the list of slices"
     return (MessageRejected(at=at, message=name, problem=problem),)
+
+
+def _listed(slice_ids: Sequence[str]) -> str:
+    """The first of some ids, and how many more there are."""
+    more = f" and {len(slice_ids) - _TOLD} more" if len(slice_ids) > _TOLD else ""
+    return ", ".join(repr(shortened(slice_id, LONGEST_NAME)) for slice_id in slice_ids[:_TOLD]) + more
 
 
 def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: datetime, message: str) -> Received:

@@ -46,6 +46,7 @@ def life_of(state: AutoscalerState, slice_id: str, at: datetime) -> SliceLife | 
         state=piece.state if piece.state is not SliceState.FAILED else SliceState.DELETING,
         since=piece.since or at,
         ordered_at=(found.created_at if found else None) or piece.since or at,
+        born_at=found.created_at if found else None,
         created=found is not None,
         queued=piece.queued,
         drain=state.drains.get(slice_id) if piece.state is SliceState.DRAINING else None,

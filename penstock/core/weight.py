@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 
 from penstock.core.apply import apply
-from penstock.core.events import AnyEvent, CapacityRequested, ConfigApplied, DemandDelta, DemandSnapshot
+from penstock.core.events import (
+    AnyEvent,
+    CapacityRequested,
+    ConfigApplied,
+    DemandDelta,
+    DemandSnapshot,
+    DrainOrdered,
+    Paused,
+)
 from penstock.core.revisions import apply_snapshot
 from penstock.core.state import AutoscalerState, SourceDemand
 from penstock.model.demand import MOST_TASKS
@@ -16,6 +24,10 @@ LARGEST_REST = 650_000
 """Bytes of everything else: with five thousand busy slices it is a third of that."""
 LARGEST_NAMES = 400_000
 """Bytes thereof for the names of running tasks."""
+LONGEST_REASON = 500
+"""Characters of why a slice drains or a cluster is paused: slices are told, and every status."""
+MOST_DRAINS = 2000
+"""Drains under way at once: each is carried until its slice is gone. A cluster that is deleted wants nothing else any more."""
 _STAMPS = 300
 """Bytes of a source without its tasks."""
 
@@ -26,7 +38,21 @@ def overweight(state: AutoscalerState, event: AnyEvent) -> str | None:
         return _too_much_demand(state, event)
     if isinstance(event, ConfigApplied | CapacityRequested):
         return _too_much_else(state, event)
-    return None
+    if isinstance(event, DrainOrdered):
+        return _too_long("cause", event.terms.cause) or _too_many_drains(state, event)
+    return _too_long("reason", event.reason) if isinstance(event, Paused) else None
+
+
+def _too_long(field: str, text: str) -> str | None:
+    if len(text) <= LONGEST_REASON:
+        return None
+    return f"{field}: has {len(text)} characters, and {LONGEST_REASON} can be carried; say it shorter"
+
+
+def _too_many_drains(state: AutoscalerState, event: DrainOrdered) -> str | None:
+    if event.slice_id in state.drains or len(state.drains) < MOST_DRAINS:
+        return None
+    return f"slice_id: {len(state.drains)} slices drain already; wait until some of them are gone, or delete the cluster"
 
 
 def _too_much_else(state: AutoscalerState, event: ConfigApplied | CapacityRequested) -> str | None:
@@ -83,7 +109,8 @@ def _weight(source: SourceDemand) -> int:
 
 def names_fit(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
     """Whether the names of running tasks can be carried, with those that are known of other slices."""
-    after = {piece.id: usage.get(piece.id) or state.usage.get(piece.id, ()) for piece in state.slices}
+    known = {piece.id for piece in state.slices}
+    after = {one: hosts for one, hosts in {**state.usage, **usage}.items() if one in known or state.recovery is not None}
     names = [task for hosts in after.values() for host in hosts for task in host.tasks]
     return len("".join(names).encode()) + 3 * len(names) <= LARGEST_NAMES // 2 or len(pack(names)) <= LARGEST_NAMES
 

@@ -12,6 +12,7 @@ from penstock.contract.tasks import invalid_in
 from penstock.core.apply import replay
 from penstock.core.events import (
     AnyEvent,
+    Closed,
     ConfigApplied,
     DemandDelta,
     DemandSnapshot,
@@ -222,8 +223,24 @@ def test_slices_that_have_just_gone_are_not_told() -> None:
 def test_nobody_is_a_stranger_to_a_ledger_that_is_incomplete() -> None:
     began = RecoveryBegan(at=NOW, id="r", reason="it was reset")
     for state in (AutoscalerState(), replay([began], STATE)):
-        (event,) = received("confirm_drain", ["other-1"], state)
-        assert isinstance(event, DrainsConfirmed)
+        (event,) = received("usage", {"usage": {"other-1": "idle"}}, state)
+        assert isinstance(event, UsageReported)
+
+
+def test_drains_confirmed_before_their_slices_are_found_are_to_be_confirmed_again() -> None:
+    began = RecoveryBegan(at=NOW, id="r", reason="it was reset")
+    (_, told) = received("confirm_drain", ["other-1"], replay([began], STATE))
+    assert isinstance(told, MessageRejected)
+    assert told.problem.startswith("slices 'other-1' are not known yet")
+    assert "confirm again once the status lists their drains" in told.problem
+
+
+def test_a_cluster_that_is_being_deleted_wants_nothing_any_more() -> None:
+    state = replay([*received("demand", [{"id": "a"}]), Closed(at=NOW)], STATE)
+    assert not state.demand
+    (told,) = received("demand", [{"id": "b"}], state)
+    assert isinstance(told, MessageRejected)
+    assert told.problem.startswith("the cluster is being deleted")
 
 
 def test_packed_demand_holds_no_more_tasks_than_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

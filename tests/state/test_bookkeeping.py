@@ -27,6 +27,7 @@ from penstock.core.events import (
 )
 from penstock.core.specs import ADOPTED, NOBODYS, life_of, places_of
 from penstock.core.state import AutoscalerState
+from penstock.core.status import status_of
 from penstock.core.view import view_of
 from penstock.model.building import build_demand
 from penstock.model.demand import Task
@@ -157,6 +158,52 @@ def test_a_drain_that_ended_at_its_deadline_is_over_when_the_slice_says_ready_ag
     assert "a" in state.drains, "a report from before the drain changes nothing"
     assert told(state, report("a", SliceState.DRAINING, 5), report("a", SliceState.READY, 6)).drains == {}
     assert told(state, report("a", SliceState.READY, 6)).drains == {}, "the report in between may have been skipped"
+
+
+def test_a_drain_that_a_slice_tells_of_is_shown_on_its_own_terms() -> None:
+    forced = DrainTerms(cause="maintenance", force=True)
+    state = told(cluster(), report("a", SliceState.DRAINING, 4, drain=forced))
+    assert [(drain.slice_id, drain.cause, drain.force) for drain in status_of(state).drains] == [("a", "maintenance", True)]
+    assert told(state, report("a", SliceState.READY, 5)).drains == {}
+
+
+def test_a_drain_ordered_anew_before_the_end_of_the_last_one_was_heard_of_is_not_forgotten() -> None:
+    again = DrainTerms(cause="again")
+    orders: list[AnyEvent] = [DrainOrdered(at=NOW, slice_id="a", terms=TERMS), DrainCancelled(at=NOW, slice_id="a")]
+    state = replay([*orders, DrainOrdered(at=NOW, slice_id="a", terms=again)], ready(cluster()))
+    state = told(state, report("a", SliceState.DRAINING, 4, drain=TERMS), report("a", SliceState.READY, 5))
+    assert told(state, report("a", SliceState.DRAINING, 6, drain=again)).drains == {"a": again}
+
+
+def test_a_drain_by_force_stays_one_until_it_is_cancelled() -> None:
+    forced = DrainTerms(cause="operator", force=True)
+    state = ready(cluster())
+    for terms in (forced, TERMS):
+        state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=terms))
+    assert state.drains == {"a": forced}
+    assert {letter.terms for letter in state.letters if isinstance(letter, DrainLetter)} == {forced}
+    state = replay([DrainCancelled(at=NOW, slice_id="a"), DrainOrdered(at=NOW, slice_id="a", terms=TERMS)], state)
+    assert state.drains == {"a": TERMS}
+
+
+def test_what_is_said_late_of_a_slice_that_ended_does_not_bring_it_back() -> None:
+    state = told(ready(cluster()), report("a", SliceState.TERMINATED, 6))
+    assert states(told(state, report("a", SliceState.READY, 4))) == {}
+    together = told(ready(cluster()), report("a", SliceState.TERMINATED, 6), report("a", SliceState.READY, 4))
+    assert states(together) == {}
+
+
+def test_what_runs_on_slices_that_are_not_found_yet_is_kept_until_they_are() -> None:
+    began = RecoveryBegan(at=NOW, id="r", reason="it was reset")
+    state = replay([began, UsageReported(at=NOW, usage={"a": IDLE, "b": IDLE})], cluster())
+    state = told(state, report("a", SliceState.READY, 3))
+    state = audited(apply(state, RollCalled(at=NOW, id="r")), asked="r")
+    assert state.recovery is None
+    assert state.usage == {"a": IDLE}
+
+
+def test_the_clock_of_a_worker_that_looks_moves_no_time() -> None:
+    assert audited(cluster(), at=later(4 * 3600)).now == NOW
 
 
 def test_closing_drains_every_slice_and_force_deletes_them() -> None:

@@ -1,6 +1,6 @@
 """What failures do to the groups they concern."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -191,6 +191,42 @@ def test_settings_with_which_nobody_can_look_disable_the_groups_of_the_location_
 def test_a_permission_that_a_create_lacked_is_not_proved_by_a_look() -> None:
     state = after(FailureKind.PERMISSION, scope=Scope.ZONE, subject="us-west4-a")
     assert blocked(looked_at(state)) == {"west-a"}
+
+
+def test_orders_refused_for_the_reason_that_looks_are_refused_for_are_asked_again_when_a_look_succeeds() -> None:
+    denied = Failure(kind=FailureKind.PERMISSION, message="log in", scope=Scope.ZONE, subject="us-west4-a")
+    state = looked_at(after(FailureKind.PERMISSION, scope=Scope.ZONE, subject="us-west4-a"), denied)
+    assert blocked(state) == {"west-a"}
+    assert blocked(looked_at(state)) == set()
+
+
+def test_a_short_rate_limit_does_not_end_a_long_one() -> None:
+    state = ordered(cluster(), "a", "b")
+    for slice_id, seconds in (("a", 60.0), ("b", 1.0)):
+        limited = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=seconds)
+        state = told(state, report(slice_id, SliceState.REQUESTING, 1, failure=limited))
+    assert health(state, "g", NOW).until == later(60)
+
+
+def test_an_order_that_was_never_fulfilled_frees_no_quota() -> None:
+    state = ordered(cluster(), "a", "b")
+    state = failed(state, "a", FailureKind.QUOTA, scope=Scope.ZONE, subject="us-west4-a")
+    state = failed(state, "b", FailureKind.REQUESTING_TIMEOUT, at=later(60))
+    assert health(state, "g", later(61)).availability is Availability.QUOTA_EXCEEDED
+
+
+def test_the_age_of_a_slice_is_counted_from_when_it_came_however_long_it_was_waited_for() -> None:
+    state = cluster()
+    for number in range(2):
+        ordered_at = later(number * 40 * MINUTE)
+        came = ordered_at + timedelta(minutes=30)
+        state = ordered(state, f"s{number}", at=ordered_at)
+        more: dict[str, Any] = {"ordered_at": ordered_at, "born_at": came}
+        state = told(state, report(f"s{number}", SliceState.READY, 4, at=came, **more), at=came)
+        died = came + timedelta(seconds=20)
+        failure = Failure(kind=FailureKind.PREEMPTED)
+        state = told(state, report(f"s{number}", SliceState.DELETING, 5, at=died, failure=failure, **more), at=died)
+    assert health(state, "g", died).until is not None
 
 
 def test_a_short_block_does_not_end_a_long_one() -> None:

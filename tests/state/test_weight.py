@@ -8,14 +8,25 @@ from typing import Any
 
 import pytest
 
+from penstock.contract.lives import DrainTerms
 from penstock.contract.sending import as_demand, in_parts
 from penstock.core import weight
 from penstock.core.acceptance import accept
-from penstock.core.apply import apply, replay
-from penstock.core.events import AnyEvent, ConfigApplied, DemandDelta, DemandRefused, DemandSnapshot, SlicesOrdered, UsageReported
+from penstock.core.apply import KEPT_EMPTY_SOURCES, apply, replay
+from penstock.core.events import (
+    AnyEvent,
+    Closed,
+    ConfigApplied,
+    DemandDelta,
+    DemandRefused,
+    DemandSnapshot,
+    DrainOrdered,
+    SlicesOrdered,
+    UsageReported,
+)
 from penstock.core.reception import receive
 from penstock.core.state import AutoscalerState
-from penstock.core.weight import LARGEST_DEMAND, overweight
+from penstock.core.weight import LARGEST_DEMAND, MOST_DRAINS, overweight
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import MOST_TASKS, Demand
 from penstock.model.slices import Slice, SliceState
@@ -51,6 +62,55 @@ def snapshot(demand: Demand, revision: int = 1, source: str = "default", part: i
 def sent(state: AutoscalerState, demand: Demand, **stamp: Any) -> tuple[AnyEvent, ...]:
     message = {"demand": json.loads(demand.model_dump_json()), "epoch": 1} | stamp
     return receive(state, "demand", json.dumps(message).encode(), NOW)
+
+
+def test_sources_that_want_nothing_any_more_are_forgotten_in_the_end() -> None:
+    state = AutoscalerState()
+    for number in range(3 * KEPT_EMPTY_SOURCES):
+        for tasks in ([{"id": "t"}], []):
+            message = {"source": f"job-{number}", "tasks": tasks}
+            state = replay(receive(state, "demand", json.dumps(message).encode(), NOW), state)
+    assert [*state.demand] == [f"job-{number}" for number in range(2 * KEPT_EMPTY_SOURCES, 3 * KEPT_EMPTY_SOURCES)]
+
+
+def test_a_source_that_wants_something_is_never_forgotten() -> None:
+    state = apply(AutoscalerState(), snapshot(waiting(["a"]), source="steady"))
+    for number in range(2 * KEPT_EMPTY_SOURCES):
+        state = apply(state, snapshot(Demand(), source=f"job-{number}"))
+    assert list(state.demand["steady"].demand.task_ids) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("update", "message", "field"),
+    [("drain_slice", {"slice_id": "a", "cause": "x" * 501}, "cause"), ("pause", {"reason": "x" * 501}, "reason")],
+)
+def test_reasons_are_as_long_as_people_read(update: str, message: dict[str, str], field: str) -> None:
+    (event,) = accept(ready(1), update, json.dumps(message).encode(), NOW).events
+    told = overweight(ready(1), event)
+    assert told == f"{field}: has 501 characters, and 500 can be carried; say it shorter"
+
+
+def test_a_cluster_of_full_size_is_carried_while_it_is_deleted_or_drained() -> None:
+    state = apply(ready(5_000), snapshot(waiting(random_ids(60_000))))
+    assert overweight(AutoscalerState(), snapshot(waiting(random_ids(60_000)))) is None
+    assert len(apply(state, Closed(at=NOW)).model_dump_json()) < TEMPORALS_LIMIT
+    drained = state
+    for piece in state.slices:
+        order = DrainOrdered(at=NOW, slice_id=piece.id, terms=DrainTerms(cause="operator"))
+        if overweight(drained, order) is None:
+            drained = apply(drained, order)
+    assert len(drained.drains) == MOST_DRAINS
+    assert len(drained.model_dump_json()) < TEMPORALS_LIMIT
+    told = overweight(drained, order)
+    assert told == "slice_id: 2000 slices drain already; wait until some of them are gone, or delete the cluster"
+
+
+def ready(count: int) -> AutoscalerState:
+    """So many READY slices, called as slices are; the first of them is a."""
+    chance = random.Random(1)
+    names = ["a", *(f"v5e-16-261118-010203-{chance.getrandbits(32):08x}" for _ in range(count - 1))]
+    slices = tuple(Slice(id=name, group="v5e-16", state=SliceState.READY) for name in names)
+    return apply(AutoscalerState(), SlicesOrdered(at=NOW, slices=slices))
 
 
 def test_sixty_thousand_random_ids_are_carried() -> None:
