@@ -29,6 +29,7 @@ from penstock.contract.requests import AuditRequest
 from penstock.core.comparison import Findings, Resource, findings
 from penstock.core.health import after_look
 from penstock.core.lifecycle import report_of
+from penstock.core.specs import place_of as group_place
 from penstock.core.specs import places_of
 from penstock.core.state import AutoscalerState
 from penstock.model.failures import Phase
@@ -37,7 +38,7 @@ from penstock.model.slices import Slice
 LEAST_PAUSE_SECONDS = 0.02
 """Between two looks, whatever is configured: a cloud is not asked without a pause."""
 REPORTS_AT_ONCE = 200
-"""Reports in one signal: few signals, each far below what a message may weigh."""
+"""Reports, or resources without an owner, in one signal: few signals, each far below what a message may weigh."""
 
 HeardOf = Callable[[Sequence[Place]], object]
 """Told of places where slices may be, before anything is ordered there and again and again."""
@@ -87,9 +88,18 @@ class Audit:
             at=datetime.now(UTC),
             complete=listing.complete,
             asked=asked,
-            unowned=tuple(self._unowned(resource) for resource in found.unowned if resource.phase is not Phase.DELETING),
+            unowned=tuple(self._unowned(resource) for resource in self._to_adopt(found, books.state)),
             missing=found.missing,
         )
+
+    def _to_adopt(self, found: Findings, state: AutoscalerState) -> Sequence[Resource]:
+        """What somebody must look after.
+
+        Of a place that is no longer configured, as much as can be carried with its settings; the rest is told next time.
+        """
+        lasting = [resource for resource in found.unowned if resource.phase is not Phase.DELETING]
+        configured = state.config is not None and any(place.key == self._place.key for place in places_of(state.config))
+        return lasting if configured else lasting[:REPORTS_AT_ONCE]
 
     def _findings(
         self, resources: Sequence[Resource], state: AutoscalerState, *, running: Iterable[str], complete: bool
@@ -148,6 +158,7 @@ class Audit:
             phase=resource.phase,
             location=self._place.location,
             provider=self._place.provider,
+            account=self._place.account,
             settings=self._place.settings,
             created_at=resource.created_at,
             hosts=resource.hosts,
@@ -160,9 +171,26 @@ def ref_at(place: Place, group: str, slice_id: str) -> Ref:
 
 
 def may_be_at(place: Place, state: AutoscalerState, piece: Slice) -> bool:
-    """Where slices of a group are that is not configured any more, only their workflows know."""
+    """Whether a slice can be there. Where those of an unknown group are, only their workflows know."""
+    if piece.place is not None:
+        return piece.place == place.key
     group = state.config.group(piece.group) if state.config else None
-    return group is None or f"{group.provider.account}/{group.location}" == place.key
+    return group is None or group_place(group) == place.key
+
+
+async def send_location(client: Client, cluster: str, report: LocationReport) -> None:
+    """Tell the autoscaler what a location showed."""
+    for piece in pieces_of(report):
+        await told(client, names.autoscaler_id(cluster), names.LOCATION_REPORTED, piece)
+
+
+def pieces_of(report: LocationReport) -> list[LocationReport]:
+    """A report in as many signals as it takes. Only the last of them says that this is all, for whoever waits for that."""
+    found = report.unowned
+    batches = [found[first : first + REPORTS_AT_ONCE] for first in range(0, len(found), REPORTS_AT_ONCE)] or [()]
+    part = report.model_copy(update={"missing": (), "complete": False, "asked": None})
+    pieces = [part.model_copy(update={"unowned": batch}) for batch in batches[:-1]]
+    return [*pieces, report.model_copy(update={"unowned": batches[-1]})]
 
 
 async def send_reports(client: Client, cluster: str, reports: Sequence[SliceReport]) -> None:
@@ -192,7 +220,7 @@ class Auditing:
                     return False
                 settles, found = report.complete and report.asked is not None, (report.unowned, report.missing)
                 if settles or found != known:
-                    await told(self._client, names.autoscaler_id(place.cluster), names.LOCATION_REPORTED, report)
+                    await send_location(self._client, place.cluster, report)
                 if settles:
                     return True
                 known = found
@@ -263,4 +291,4 @@ async def tell_refusal(client: Client, place: Place, error: PermissionDenied | I
         asked=asked,
         failure=failure_of(error),
     )
-    await told(client, names.autoscaler_id(place.cluster), names.LOCATION_REPORTED, report)
+    await send_location(client, place.cluster, report)

@@ -108,8 +108,8 @@ async def guard_inventories(client: Client, *, task_queue: str = names.TASK_QUEU
 
 
 async def _places_in_use(client: Client, state: AutoscalerState, config: ClusterConfig) -> list[Place]:
-    """Where the configuration may have slices, and where slices of groups are that it does not have any more."""
-    left = [piece for piece in state.slices if config.group(piece.group) is None]
+    """Where the configuration may have slices, and where slices of groups are that are gone or have moved."""
+    left = [piece for piece in state.slices if piece.place is not None or config.group(piece.group) is None]
     lives = await each(left, lambda piece: life_of(client, config.cluster, piece.group, piece.id))
     places = [place_of(life.spec, config.inventory) for life in lives if life is not None]
     return list({place.key: place for place in (*places, *places_of(config))}.values())

@@ -19,6 +19,7 @@ from activities.auditing import (
     may_be_at,
     ref_at,
     refusal,
+    send_location,
     tell_refusal,
     was_refused,
 )
@@ -195,7 +196,7 @@ class _Watch:
         books = await self._readings.of(self._place.cluster, oldest_seconds=rules.audit_seconds / 2)
         report = await Audit(self._client, provider, self._place).of(listing, books)
         if report is not None and (report.unowned or report.missing or was_refused(self._place, books.state)):
-            await told(self._client, names.autoscaler_id(self._place.cluster), names.LOCATION_REPORTED, report)
+            await send_location(self._client, self._place.cluster, report)
         if books.state is not None:
             unowned = [one.slice_id for one in report.unowned] if report else []
             self._doubts = self._doubts.after(self._known, books.state.slices)

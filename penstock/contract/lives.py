@@ -156,13 +156,14 @@ class SliceReports(Value):
 
 
 class Unowned(Value):
-    """A resource labelled ours that no slice workflow looks after."""
+    """A resource labelled ours that no slice workflow looks after, and how its cloud is reached."""
 
     group: Name
     slice_id: Name
     phase: Phase
     location: str
     provider: str
+    account: str = ""
     settings: dict[str, JsonValue] = Field(default_factory=dict)
     created_at: Moment | None = None
     hosts: Positive = 1

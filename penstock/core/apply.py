@@ -36,8 +36,9 @@ from penstock.core.events import (
 from penstock.core.health import after_config, cleared
 from penstock.core.limits import MINUTE
 from penstock.core.revisions import apply_delta, apply_refused, apply_snapshot
+from penstock.core.specs import place_of, with_settings
 from penstock.core.state import AutoscalerState, Changes, SourceDemand
-from penstock.model.cluster import ScaleGroup
+from penstock.model.cluster import ClusterConfig, ScaleGroup
 from penstock.model.slices import Availability, Slice, SliceUsage
 
 KEPT_REJECTIONS = 20
@@ -84,7 +85,9 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
     mended = {n for n, health in state.health.items() if n in changed and health.availability is Availability.DISABLED}
     health = {name: health for name, health in state.health.items() if name not in mended}
     slices = tuple(_charged(piece, before) for piece in state.slices) if before.keys() - names else state.slices
+    slices = _left_behind(slices, before, event.config)
     return {
+        "adopted": with_settings(state.adopted, state.config, event.config),
         "config": event.config,
         "config_revision": state.config_revision + 1,
         "health": health,
@@ -99,6 +102,18 @@ def _charged(piece: Slice, groups: Mapping[str, ScaleGroup]) -> Slice:
     if group is None or group.pool is None:
         return piece
     return piece.model_copy(update={"pool": group.pool, "chips": group.chips_per_slice})
+
+
+def _left_behind(slices: tuple[Slice, ...], before: Mapping[str, ScaleGroup], after: ClusterConfig) -> tuple[Slice, ...]:
+    """The slices, those of groups that are gone or have moved with the place where they are."""
+    now = {group.name: place_of(group) for group in after.groups}
+    left = {name: place_of(group) for name, group in before.items() if now.get(name) != place_of(group)}
+    if not left:
+        return slices
+    return tuple(
+        piece.model_copy(update={"place": left[piece.group]}) if piece.place is None and piece.group in left else piece
+        for piece in slices
+    )
 
 
 def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:

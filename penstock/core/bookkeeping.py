@@ -17,7 +17,7 @@ from penstock.core.events import (
     SlicesStarted,
 )
 from penstock.core.health import after_deletion, after_failure, after_look, after_ready, after_refused_look
-from penstock.core.specs import places_of
+from penstock.core.specs import place_of, places_of, without_settings
 from penstock.core.state import AutoscalerState, Block, Changes, Recovery, without
 from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Phase
@@ -198,6 +198,7 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
     for slice_id, one in found.items():
         if slice_id not in ledger:
             ledger[slice_id] = _adopted(state, one, event.at)
+    adopted = without_settings(found, state.config) if state.config else {}
     return changes | {
         "matters": True,
         "slices": tuple(ledger.values()),
@@ -205,7 +206,7 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
         "drains": without(state.drains, missing),
         "letters": tuple(letter for letter in state.letters if letter.slice_id not in missing),
         "starting": (*state.starting, *found),
-        "adopted": {**state.adopted, **found},
+        "adopted": {**state.adopted, **adopted},
         "verified": False,
     }
 
@@ -254,9 +255,11 @@ def _wanted(state: AutoscalerState, one: Unowned, at: datetime) -> bool:
 
 def _adopted(state: AutoscalerState, one: Unowned, at: datetime) -> Slice:
     assert state.config is not None
-    unwanted = state.config.group(one.group) is None or state.closing
-    where = SliceState.DELETING if unwanted else _STATE_OF_PHASE[one.phase]
-    return Slice(id=one.slice_id, group=one.group, state=where, since=at, queued=one.phase is Phase.QUEUED)
+    group = state.config.group(one.group)
+    where = SliceState.DELETING if group is None or state.closing else _STATE_OF_PHASE[one.phase]
+    here = f"{one.account}/{one.location}" if one.account else None
+    place = None if group is not None and place_of(group) == here else here
+    return Slice(id=one.slice_id, group=one.group, state=where, since=at, queued=one.phase is Phase.QUEUED, place=place)
 
 
 def recovery_began(state: AutoscalerState, event: RecoveryBegan) -> Changes:

@@ -1,5 +1,6 @@
 """What a slice workflow needs to begin, and where the cluster's slices can be."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -7,7 +8,7 @@ from pydantic import JsonValue
 from penstock.contract.lives import DrainLetter, Place, SliceLife, SliceSpec, Unowned
 from penstock.core.lifecycle import Told, advance
 from penstock.core.state import AutoscalerState
-from penstock.model.cluster import ClusterConfig, Provider
+from penstock.model.cluster import ClusterConfig, Provider, ScaleGroup
 from penstock.model.slices import SliceState
 
 ADOPTED = "adopted"
@@ -95,7 +96,38 @@ def _where_found(config: ClusterConfig, spec: SliceSpec, found: Unowned) -> Slic
 
 def _settings_there(config: ClusterConfig, found: Unowned) -> dict[str, JsonValue]:
     here = [place for place in places_of(config) if (place.provider, place.location) == (found.provider, found.location)]
-    return found.settings or (here[0].settings if here else {})
+    theirs = [place for place in here if place.account == found.account] or here
+    return found.settings or (theirs[0].settings if theirs else {})
+
+
+def without_settings(found: Mapping[str, Unowned], config: ClusterConfig) -> dict[str, Unowned]:
+    """What was found, as it is carried: settings that the configuration has are not said once more for each slice."""
+    settings = {place.key: place.settings for place in places_of(config)}
+    return {
+        slice_id: one.model_copy(update={"settings": {}}) if settings.get(_key(one)) == one.settings else one
+        for slice_id, one in found.items()
+    }
+
+
+def with_settings(found: Mapping[str, Unowned], before: ClusterConfig | None, after: ClusterConfig) -> dict[str, Unowned]:
+    """The same once the configuration that had them is replaced by one that has not."""
+    lost = {place.key: place.settings for place in places_of(before)} if before else {}
+    for place in places_of(after):
+        lost.pop(place.key, None)
+    return {
+        slice_id: one if one.settings else one.model_copy(update={"settings": lost.get(_key(one), {})})
+        for slice_id, one in found.items()
+    }
+
+
+def _key(found: Unowned) -> str:
+    """The place of what was found, as `Place` has it."""
+    return f"{found.account}/{found.location}"
+
+
+def place_of(group: ScaleGroup) -> str:
+    """Where slices of the group are ordered: the key of its `Place`."""
+    return f"{group.provider.account}/{group.location}"
 
 
 def places_of(config: ClusterConfig) -> tuple[Place, ...]:

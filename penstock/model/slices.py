@@ -38,8 +38,9 @@ class Slice(Value):
     """One ordered slice, in the ledger until the cloud confirms that it is gone.
 
     Without `since` nothing is timed from the state: patience never ends, and a READY slice has no grace. `pool` and `chips`
-    are what it goes on charging once its group is no longer configured; until then the group says. `sequence` counts the moves
-    it has reported, so that a late report never undoes a newer one.
+    are what it goes on charging once its group is no longer configured; until then the group says. `place` is where it is
+    (`account/location`) once its group is not configured there any more. `sequence` counts the moves it has reported, so that a
+    late report never undoes a newer one.
     """
 
     id: Annotated[str, Field(min_length=1)]
@@ -49,6 +50,7 @@ class Slice(Value):
     queued: bool = False
     pool: str | None = None
     chips: Count = 0
+    place: str | None = None
     sequence: Count = 0
 
 

@@ -182,6 +182,22 @@ def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_is_gone_are
     asyncio.run(story())
 
 
+def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_has_moved_are_there(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            (piece,) = await settled(stage, 1)
+            written = stage.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            moved = [{**group(min_slices=1), "zone": stage.cloud.zone("b")}]
+            await stage.autoscaler.apply_config(ClusterConfig.model_validate(written | {"groups": moved}))
+            await inventory(stage).terminate("by hand")
+            await guard_inventories(stage.client, task_queue=machine.task_queue)
+            assert await run_of(inventory(stage))
+            await stage.cloud.preempt(name_of(stage, piece))
+            await _replaced(stage, piece.id, FailureKind.PREEMPTED)
+
+    asyncio.run(story())
+
+
 def test_an_inventory_ends_once_its_location_is_given_up_and_empty(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group()) as stage:

@@ -64,10 +64,9 @@ def failed(
     )
 
 
-def unowned(slice_id: str, *, group: str = "g", phase: Phase = Phase.RUNNING, created_at: datetime = NOW) -> Unowned:
-    return Unowned(
-        group=group, slice_id=slice_id, phase=phase, location="us-west4-a", provider="sim", created_at=created_at, hosts=2
-    )
+def unowned(slice_id: str, *, group: str = "g", phase: Phase = Phase.RUNNING, created_at: datetime = NOW, **more: Any) -> Unowned:
+    given = {"location": "us-west4-a", "provider": "sim", "hosts": 2} | more
+    return Unowned(group=group, slice_id=slice_id, phase=phase, created_at=created_at, **given)
 
 
 def audited(state: AutoscalerState, *, at: datetime = NOW, **found: Any) -> AutoscalerState:

@@ -230,6 +230,21 @@ def test_a_resource_of_a_configured_group_that_nobody_knows_is_adopted() -> None
     assert state.told > cluster().told
 
 
+def test_how_an_adopted_slice_is_reached_is_carried_only_where_the_configuration_does_not_say_it() -> None:
+    provider = {"kind": "sim", "url": "http://here"}
+    found = unowned("a", account="sim", settings={"url": "http://here"})
+    state = audited(cluster({"name": "g", "provider": provider}), unowned=(found,))
+    assert state.adopted["a"].settings == {}
+    life = life_of(state, "a", NOW)
+    assert life is not None
+    assert life.spec.settings == {"url": "http://here"}
+
+    state = apply(state, ConfigApplied(at=NOW, config=config({"name": "h", "zone": "us-east1-b"})))
+    life = life_of(state, "a", NOW)
+    assert life is not None
+    assert life.spec.settings == {"url": "http://here"}
+
+
 def test_a_resource_of_an_unknown_group_is_deleted_after_the_grace() -> None:
     young = audited(cluster(), unowned=(unowned("x", group="old"),), at=later(10))
     assert young.slices == ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.contract.lives import DrainTerms
+from penstock.contract.lives import DrainTerms, LocationReport, Unowned
 from penstock.contract.sending import as_demand, in_parts
 from penstock.core import weight
 from penstock.core.acceptance import accept
@@ -21,6 +21,7 @@ from penstock.core.events import (
     DemandRefused,
     DemandSnapshot,
     DrainOrdered,
+    LocationReported,
     SlicesOrdered,
     UsageReported,
 )
@@ -29,6 +30,7 @@ from penstock.core.state import AutoscalerState
 from penstock.core.weight import LARGEST_DEMAND, MOST_DRAINS, overweight
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import MOST_TASKS, Demand
+from penstock.model.failures import Phase
 from penstock.model.slices import Slice, SliceState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -103,6 +105,23 @@ def test_a_cluster_of_full_size_is_carried_while_it_is_deleted_or_drained() -> N
     assert len(drained.model_dump_json()) < TEMPORALS_LIMIT
     told = overweight(drained, order)
     assert told == "slice_id: 2000 slices drain already; wait until some of them are gone, or delete the cluster"
+
+
+def test_five_thousand_slices_found_at_once_are_carried() -> None:
+    """The autoscaler and every slice workflow were terminated."""
+    settings = {"project": "my-research-project", "startup_script": "echo hello\n" * 50}
+    group = {"name": "v5e-16", "host": {"cpu": 4}, "max_slices": 6_000, "zone": "us-west4-a"}
+    configured = [group | {"provider": {"kind": "gcp-tpu", **settings}}]
+    state = apply(AutoscalerState(), ConfigApplied(at=NOW, config=ClusterConfig(cluster="c", groups=configured)))
+    where = {"location": "us-west4-a", "provider": "gcp-tpu", "account": "gcp-tpu:my-research-project", "settings": settings}
+    found = tuple(
+        Unowned(group="v5e-16", slice_id=piece.id, phase=Phase.RUNNING, created_at=NOW, hosts=4, **where)
+        for piece in ready(5_000).slices
+    )
+    report = LocationReport(account=where["account"], location="us-west4-a", at=NOW, complete=True, unowned=found)
+    state = apply(state, LocationReported(at=NOW, report=report))
+    assert len(state.starting) == 5_000
+    assert len(state.model_dump_json()) < TEMPORALS_LIMIT
 
 
 def ready(count: int) -> AutoscalerState:
