@@ -100,6 +100,25 @@ async def running_slices(client: Client, cluster: str) -> dict[str, str]:
     return found
 
 
+async def watched_places(client: Client, cluster: str) -> list[Place]:
+    """The places that running inventories of the cluster watch, configured still or not; the server's list may lag behind."""
+    query = f"{names.CLUSTER_ATTRIBUTE} = '{cluster}' AND WorkflowType = '{names.INVENTORY}' AND ExecutionStatus = 'Running'"
+    ids = [execution.id async for execution in client.list_workflows(query)]
+    found = await each(ids, lambda workflow_id: _place(client, workflow_id))
+    return [place for place in found if place is not None]
+
+
+async def _place(client: Client, workflow_id: str) -> Place | None:
+    handle = client.get_workflow_handle(workflow_id)
+    try:
+        place: Place = await handle.query(names.PLACE, result_type=Place, rpc_timeout=timedelta(seconds=QUERY_SECONDS))
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    return place
+
+
 async def life_of(client: Client, cluster: str, group: str, slice_id: str) -> SliceLife | None:
     """What a slice's workflow says of it, also after its end; None if there is no such workflow any more."""
     handle = client.get_workflow_handle(names.slice_workflow_id(cluster, group, slice_id))

@@ -1,6 +1,7 @@
 """Verifying a cluster: ledger, slice workflows and clouds, compared now."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from activities.auditing import resources_of
-from activities.books import each, is_running, last_state_of, life_of, place_of, running_slices
+from activities.books import each, is_running, last_state_of, life_of, place_of, running_slices, watched_places
 from activities.heartbeats import beating
 from activities.providers.port import ProviderError
 from activities.providers.registry import Providers
@@ -19,6 +20,7 @@ from penstock.contract.answers import Difference, Verdict
 from penstock.contract.lives import Place, SliceLife
 from penstock.contract.requests import VerifyRequest
 from penstock.core.comparison import Claim, Resource, differences, settled
+from penstock.core.specs import place_of as group_place
 from penstock.core.specs import places_of
 from penstock.core.state import AutoscalerState
 from penstock.model.slices import ENDED
@@ -45,7 +47,7 @@ class Look(NamedTuple):
             starting=self.state.starting,
             workflows=self.workflows,
             resources=self.resources,
-            places={group.name: f"{group.provider.account}/{group.location}" for group in self.state.config.groups},
+            places={group.name: group_place(group) for group in self.state.config.groups},
             unlisted=self.unlisted,
         )
 
@@ -88,7 +90,7 @@ class Verifying:
         known = running | {slice_id: suspects[slice_id] for slice_id, runs in checked if runs}
         lives = await each(sorted(known.items()), lambda item: life_of(self._client, cluster, item[1], item[0]))
         going = [life for life in lives if life is not None and life.state not in ENDED]
-        places = _places(state, going)
+        places = _places(state, going, await watched_places(self._client, cluster))
         listed = await each(places, self._listed)
         return Look(
             state=state,
@@ -120,10 +122,11 @@ class Verifying:
         return resources_of(place, listing), listing.complete
 
 
-def _places(state: AutoscalerState, lives: list[SliceLife]) -> tuple[Place, ...]:
-    """Where the configuration may have slices, and where slices of groups are that it does not have any more."""
+def _places(state: AutoscalerState, lives: Iterable[SliceLife], watched: Iterable[Place]) -> tuple[Place, ...]:
+    """Where the configuration may have slices, where slices of groups are that it does not have any more, or may be left."""
     assert state.config is not None
-    places = {place_key(life.spec): place_of(life.spec) for life in lives}
+    places = {place.key: place for place in watched}
+    places |= {place_key(life.spec): place_of(life.spec) for life in lives}
     places |= {place.key: place for place in places_of(state.config)}
     return tuple(places[key] for key in sorted(places))
 

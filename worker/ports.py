@@ -27,8 +27,20 @@ def free_port(preferred: int = 0) -> int:
     if preferred and port_is_free(preferred) and _claimed(preferred):
         return preferred
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((LOOPBACK, 0))
+        probe.listen(1)
+        _let_rest(probe)
         return int(probe.getsockname()[1])
+
+
+def _let_rest(listening: socket.socket) -> None:
+    """Leave a connection of the port in its last state: for a minute the kernel gives the port to nobody who asks for any.
+
+    Servers, who ask for it by number, get it.
+    """
+    with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+        accepted.close()
 
 
 _CLAIMS: dict[int, TextIO] = {}

@@ -46,6 +46,11 @@ class InventoryWorkflow:
         if recovery not in self._asked:
             self._asked.append(recovery)
 
+    @workflow.query(name=names.PLACE)
+    def place(self) -> Place:
+        """What is watched, as it was last configured."""
+        return self._place
+
     def _is_over(self) -> bool:
         return self._watched is not None and self._watched.done and not self._asked
 

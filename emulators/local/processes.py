@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,8 @@ from penstock.model.value import Value
 _PROC = Path("/proc")
 _MARK = "PENSTOCK_MARK"
 """The variable by which what a host began is known once the host itself is gone."""
+_LOOKS, _BETWEEN_LOOKS_SECONDS = 20, 0.001
+"""How often, and how quickly, a process without variables is looked at before it counts as one that has none."""
 _DEAD = ("Z", "X")
 """States of a process that has ended and is only waiting to be noticed."""
 _GATE = 'read -r go && exec "$@" </dev/null'
@@ -138,7 +141,17 @@ def _belongs(seen: Seen, process: Process, leader: Seen | None) -> bool:
     """
     if leader is not None:
         return _is(process, leader)
-    try:
-        return f"{_MARK}={process.mark}".encode() in (_PROC / str(seen.pid) / "environ").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return False
+    return f"{_MARK}={process.mark}".encode() in _environment(seen.pid)
+
+
+def _environment(pid: int) -> list[bytes]:
+    """The variables of a process. One that is just becoming another program has none for a moment."""
+    for _ in range(_LOOKS):
+        try:
+            found = (_PROC / str(pid) / "environ").read_bytes()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return []
+        if found:
+            return found.split(b"\0")
+        time.sleep(_BETWEEN_LOOKS_SECONDS)
+    return []

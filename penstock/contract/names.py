@@ -60,8 +60,9 @@ LETTER = "letter"
 # Query of a slice.
 LIFE = "life"
 
-# Signal of an inventory.
+# Signal and query of an inventory.
 AUDIT_NOW = "audit_now"
+PLACE = "place"
 
 CLUSTER_ATTRIBUTE = "PenstockCluster"
 GROUP_ATTRIBUTE = "PenstockGroup"

@@ -13,7 +13,7 @@ from activities.providers.port import Adopted, Created, Phase, Queued, Stockout,
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.sim_cloud import SimCloud, sim_cloud
 from tests.activities.waiting import until
-from tests.emulators.running import RunningSim, kept_running
+from tests.emulators.running import START_SECONDS, RunningSim, kept_running
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_scenario_goes_on_where_it_was_and_a_changed_one_begins_anew(tmp_path:
 
 def outcome_of(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "emulators.sim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
 
 
 @pytest.mark.parametrize(

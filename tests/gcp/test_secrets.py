@@ -180,8 +180,8 @@ def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, pl
     """The words of the whole service: sightings, troubles, blocks and the states that carry them on."""
     quoted = f"Invalid value for field 'metadata': '{SCRIPT}', {shlex.quote(QUOTED)} and lemon9-planted-as-metadata"
     groups = [
-        tpu("v5e", "west-a", provider={"kind": "gcp-tpu", **planted}, timeouts={"requesting": "1s"}),
-        vm("vm", "west-a", timeouts={"requesting": "1s"}),
+        tpu("v5e", "west-a", provider={"kind": "gcp-tpu", **planted}),
+        vm("vm", "west-a"),
     ]
     groups[1]["provider"] |= planted
 

@@ -10,6 +10,7 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
+from activities.books import running_slices
 from activities.providers.port import resource_name
 from penstock.contract import names
 from penstock.contract.answers import Verdict
@@ -30,6 +31,11 @@ async def settled(stage: Stage, count: int) -> tuple[Slice, ...]:
     """The slices, once the ledger is trusted and holds exactly so many, all of them READY."""
     state = await stage.eventually(lambda: state_of(stage), lambda state: _is_settled(state, count))
     return state.slices
+
+
+async def all_listed(stage: Stage, count: int) -> None:
+    """Return once the server lists so many running slice workflows: its list lags behind, and may be all that is left."""
+    await stage.eventually(lambda: running_slices(stage.client, stage.cluster), lambda found: len(found) == count)
 
 
 def _is_settled(state: AutoscalerState, count: int) -> bool:

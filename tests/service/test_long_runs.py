@@ -71,7 +71,7 @@ def test_continuing_as_new_under_load_loses_no_message_slice_or_block(machine_of
         assert len(made) == len(set(made)) == 9
 
     dry, other = group("dry", zone="a", priority=1), group("open", zone="b", max_slices=20, priority=2)
-    played(machine_of_short_runs, story, dry, other)
+    played(machine_of_short_runs, story, dry, other, backoff={"first": "10m", "longest": "10m"})
 
 
 def test_more_slices_than_one_run_starts_are_started_over_several(machine_of_short_runs: Machine) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 from penstock.core.state import AutoscalerState
 from penstock.model.slices import Slice
-from tests.service.ledgers import inventory, made, reset, run_of, settled, state_of, verified
+from tests.service.ledgers import all_listed, inventory, made, reset, run_of, settled, state_of, verified
 from tests.service.machine import Machine
 from tests.service.stage import Stage, group, staged
 
@@ -79,6 +79,7 @@ def test_nothing_is_ordered_while_a_location_gives_no_complete_list(machine: Mac
     async def story() -> None:
         async with staged(machine, group(min_slices=2), group("large", zone="b", min_slices=1)) as stage:
             slices = await settled(stage, 3)
+            await all_listed(stage, 3)
             await stage.cloud.behave("a", partial_lists=True)
             await stage.workflow.terminate("by hand")
             await stage.autoscaler.start(stage.config)

@@ -7,12 +7,22 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from penstock.contract.answers import Verdict
-from tests.service.ledgers import name_of, settled, verified
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice
+from tests.service.ledgers import all_listed, name_of, settled, verified
 from tests.service.machine import Machine
-from tests.service.stage import QUICK, group, staged
+from tests.service.stage import QUICK, Stage, group, staged
 
 UNHURRIED = {"inventory": QUICK["inventory"] | {"lost_after": "1h", "audit": "1h"}}
-"""Nobody mends what the test breaks before it is looked at."""
+"""After the audit that a watch begins with, nobody mends what the test breaks before it is looked at."""
+
+
+async def left_alone(stage: Stage, count: int) -> tuple[Slice, ...]:
+    """The slices, one more in each group than it began with: who saw them come has audited the place before."""
+    await settled(stage, count - len(stage.config.groups))
+    groups = tuple(each.model_copy(update={"min_slices": each.min_slices + 1}) for each in stage.config.groups)
+    await stage.autoscaler.apply_config(stage.config.model_copy(update={"groups": groups}))
+    return await settled(stage, count)
 
 
 def kinds(verdict: Verdict) -> list[tuple[str, str]]:
@@ -32,8 +42,8 @@ def test_a_quiet_cluster_agrees(machine: Machine) -> None:
 
 def test_a_slice_that_the_cloud_lost(machine: Machine) -> None:
     async def story() -> None:
-        async with staged(machine, group(min_slices=2), **UNHURRIED) as stage:
-            lost, _ = await settled(stage, 2)
+        async with staged(machine, group(min_slices=1), **UNHURRIED) as stage:
+            lost, _ = await left_alone(stage, 2)
             await stage.cloud.delete(name_of(stage, lost))
             verdict = await verified(stage)
             (difference,) = verdict.differences
@@ -47,8 +57,8 @@ def test_a_slice_that_the_cloud_lost(machine: Machine) -> None:
 
 def test_a_resource_that_no_workflow_looks_after_and_a_slice_that_is_nowhere(machine: Machine) -> None:
     async def story() -> None:
-        async with staged(machine, group(min_slices=2), **UNHURRIED) as stage:
-            first, second = await settled(stage, 2)
+        async with staged(machine, group(min_slices=1), **UNHURRIED) as stage:
+            first, second = await left_alone(stage, 2)
             for piece in (first, second):
                 await stage.slice_workflow(piece.group, piece.id).terminate("by hand")
             await stage.cloud.delete(name_of(stage, second))
@@ -61,16 +71,33 @@ def test_slices_whose_autoscaler_was_terminated_are_in_no_ledger(machine: Machin
     async def story() -> None:
         async with staged(machine, group(min_slices=1)) as stage:
             (piece,) = await settled(stage, 1)
+            await all_listed(stage, 1)
             await stage.workflow.terminate("by hand")
             assert kinds(await verified(stage)) == [("not_in_ledger", piece.id)]
 
     asyncio.run(story())
 
 
+def test_a_resource_left_where_nothing_is_configured_any_more(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(), group("other", zone="b"), **UNHURRIED) as stage:
+            left = next(piece for piece in await left_alone(stage, 2) if piece.group == "small")
+            await all_listed(stage, 2)
+            await stage.workflow.terminate("by hand")
+            await stage.slice_workflow("small", left.id).terminate("by hand")
+            written = stage.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            kept = [each for each in written["groups"] if each["name"] == "other"]
+            await stage.autoscaler.start(ClusterConfig.model_validate(written | {"groups": kept}))
+            await settled(stage, 1)
+            assert kinds(await verified(stage)) == [("no_workflow", left.id)]
+
+    asyncio.run(story())
+
+
 def test_a_resource_that_only_carries_the_labels_of_a_slice(machine: Machine) -> None:
     async def story() -> None:
-        async with staged(machine, group(min_slices=1), **UNHURRIED) as stage:
-            (piece,) = await settled(stage, 1)
+        async with staged(machine, group(), **UNHURRIED) as stage:
+            (piece,) = await left_alone(stage, 1)
             labels = {"penstock-cluster": stage.cluster, "penstock-group": "small", "penstock-slice": piece.id}
             await stage.cloud.add(f"second-{stage.cluster}", labels=labels)
             assert kinds(await verified(stage)) == [("foreign", piece.id)]
