@@ -134,9 +134,18 @@ class _Watch:
         """End the round: with the place as it is configured by now, or failing for what people must mend, which they are told."""
         if (elsewhere := await self._reconfigured()) is not None:
             return elsewhere
+        if await self._is_forsaken():
+            return self._watched(done=True)
         if not was_refused(self._place, await self._state()):
             await tell_refusal(self._client, self._place, error)
         raise refusal(self._place, error)
+
+    async def _is_forsaken(self) -> bool:
+        """Whether nobody has anything here, nor may have: there is no use in asking on."""
+        books = await self._readings.of(self._place.cluster, oldest_seconds=self._place.rules.audit_seconds / 2)
+        config = books.state.config if books.state else None
+        wanted = config is not None and any(place.key == self._place.key for place in places_of(config))
+        return not (wanted or self._known or books.running)
 
     async def _reconfigured(self) -> Watched | None:
         """What the round ends with if the place is configured otherwise by now."""

@@ -1,5 +1,6 @@
 """Reading cluster.yaml."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -7,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
-from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
+from penstock.model.cluster import PROVIDER_KINDS, ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
 from penstock.model.units import parse_count
 
 T = TypeVar("T", bound=BaseModel)
@@ -35,6 +36,7 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
     except ValidationError as error:
         problems = problems_of(error, ClusterConfig, document.file, document.lines)
         problems += _disagreements(document, data) or ([] if problems else [document.problem((), str(error))])
+    problems += _unknown_providers(document, data)
     contradictions = _contradictions(document, data)
     problems += [problem for problem, binding in contradictions if binding]
     if config is None or problems:
@@ -60,6 +62,18 @@ def _count(value: Any) -> int | None:
         return parse_count(value)
     except ValueError:
         return None
+
+
+def _unknown_providers(document: Document, data: dict[str, Any]) -> list[Problem]:
+    """Groups of clouds that nobody knows: slices could neither be ordered nor looked for there."""
+    found = []
+    for i, group in _valid(ScaleGroup, data.get("groups")).items():
+        kind = group.provider.kind
+        if kind not in PROVIDER_KINDS:
+            close = get_close_matches(kind, PROVIDER_KINDS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(PROVIDER_KINDS)}"
+            found.append(document.problem(("groups", i, "provider", "kind"), f"there is no provider {kind!r}; {hint}"))
+    return found
 
 
 def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Problem, bool]]:

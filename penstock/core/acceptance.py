@@ -59,7 +59,7 @@ def accept(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> Accep
         raise BadMessage(f"there is no update {name!r}; {_hint(name, _UPDATES)}")
     if len(raw) > LARGEST_MESSAGE:
         raise BadMessage(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {len(raw)}; send it in parts")
-    if state.closing and name != names.CLOSE:
+    if state.closing and name not in (names.CLOSE, names.APPLY_CONFIG):
         raise BadMessage(CLOSING)
     return read_update(state, raw or b"{}", at)
 

@@ -90,6 +90,10 @@ class GroupDevice(Value):
     variant: str | None = None
 
 
+PROVIDER_KINDS = ("gce", "gcp-tpu", "local", "sim")
+"""Clouds that a worker knows. A file that names another is refused; a cluster that does is told so by its status."""
+
+
 class Provider(Value):
     """Which cloud creates the slices; what else the provider needs stands beside `kind`."""
 

@@ -74,6 +74,8 @@ groups:
         ("limits: {growth: .inf}", "groups[0].limits.growth"),
         ("price_per_hour: .inf", "groups[0].price_per_hour"),
         ("patience: 99999999999d", "longer than ten years"),
+        ("provider: {kind: gpc-tpu}", "groups[0].provider.kind: there is no provider 'gpc-tpu'; did you mean gcp-tpu?"),
+        ("provider: {kind: aws}", "groups[0].provider.kind: there is no provider 'aws'; known: gce, gcp-tpu, local, sim"),
         ("patience: soon", "'soon' is not a duration; write it like 90s, 10m or 1h30m"),
     ],
 )

@@ -126,8 +126,9 @@ def test_messages_that_are_too_large_are_refused_unread() -> None:
         accept(STATE, "submit_demand", b" " * (LARGEST_MESSAGE + 1), NOW)
 
 
-def test_a_cluster_that_is_being_deleted_takes_no_orders_but_to_hurry() -> None:
+def test_a_cluster_that_is_being_deleted_takes_no_orders_but_to_hurry_and_where_its_slices_are() -> None:
     state = replay([Closed(at=NOW)], STATE)
+    assert done("apply_config", WRITTEN | {"max_slices": 9}, state)[0].config_revision == 2
     with pytest.raises(BadMessage, match="being deleted"):
         done("submit_demand", {"tasks": []}, state)
     assert done("close", {"force": True}, state)[0].closing

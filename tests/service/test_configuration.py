@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from penstock.model.cluster import ClusterConfig
+from penstock.contract.names import inventory_id
+from penstock.model.cluster import ClusterConfig, Provider
 from tests.service.machine import Machine
 from tests.service.stage import Stage, group
 from tests.service.test_demand import played, ready, tasks
@@ -34,6 +35,26 @@ def test_a_new_group_in_another_place_is_looked_at_and_used(machine: Machine) ->
         await ready(stage, "other", 2)
 
     played(machine, story, group(min_slices=1))
+
+
+def test_a_cluster_that_is_deleted_waits_for_no_place_that_its_configuration_gives_up(machine: Machine) -> None:
+    """A place where nobody can look keeps a cluster open until people mend that, or say that nothing is there."""
+
+    async def story(stage: Stage) -> None:
+        nowhere = stage.config.groups[1].model_copy(update={"provider": Provider(kind="nowhere")})
+        wrong = stage.config.model_copy(update={"groups": (stage.config.groups[0], nowhere)})
+        await stage.autoscaler.start(wrong)
+        place = f"nowhere/{stage.cloud.zone('b')}"
+        await stage.eventually(
+            stage.autoscaler.status, lambda status: status.recovery and status.recovery.waiting_for == (place,)
+        )
+        await stage.autoscaler.delete(force=True)
+        await stage.autoscaler.apply_config(stage.config.model_copy(update={"groups": stage.config.groups[:1]}))
+        await stage.workflow.result()
+        watch = stage.client.get_workflow_handle(inventory_id(stage.cluster, "nowhere", stage.cloud.zone("b")))
+        await watch.result()
+
+    played(machine, story, group(), group("other", zone="b"), start=False)
 
 
 def test_a_group_that_disappears_gets_no_new_slices_and_keeps_those_it_has(machine: Machine) -> None:
