@@ -52,6 +52,26 @@ def test_a_machine_is_ordered_as_the_settings_say() -> None:
     assert several.disks[0].initialize_params.disk_type == "pd-ssd"
 
 
+@pytest.mark.parametrize(
+    ("given", "network", "subnetwork"),
+    [
+        ({}, "global/networks/default", ""),
+        ({"network": "global/networks/n"}, "global/networks/n", ""),
+        ({"subnetwork": "regions/r/subnetworks/s"}, "", "regions/r/subnetworks/s"),
+        (
+            {"network": "global/networks/n", "subnetwork": "regions/r/subnetworks/s"},
+            "global/networks/n",
+            "regions/r/subnetworks/s",
+        ),
+    ],
+)
+def test_the_default_network_is_for_who_names_neither_network_nor_subnetwork(
+    given: dict[str, str], network: str, subnetwork: str
+) -> None:
+    (interface,) = instance_of(compute_order(), settings_of(**given), {}).network_interfaces
+    assert (interface.network, interface.subnetwork) == (network, subnetwork)
+
+
 def test_a_queued_machine_is_flex_start_and_several_cannot_be() -> None:
     machine = instance_of(compute_order(queued=True), settings_of(valid_until="1h"), {})
     assert machine.scheduling.provisioning_model == "FLEX_START"

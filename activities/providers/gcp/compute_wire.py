@@ -67,16 +67,11 @@ def _parts(order: Order, settings: ComputeSettings, metadata: Mapping[str, str],
     disk = compute_v1.AttachedDiskInitializeParams(source_image=settings.image, disk_size_gb=-(-settings.disk_bytes // _GIB))
     if settings.disk_type is not None:
         disk.disk_type = disk_types + settings.disk_type
-    interface = compute_v1.NetworkInterface(network=settings.network or "global/networks/default")
-    if settings.subnetwork is not None:
-        interface.subnetwork = settings.subnetwork
-    if settings.external_ips:
-        interface.access_configs = [compute_v1.AccessConfig(name="External NAT", type_="ONE_TO_ONE_NAT")]
     parts: dict[str, Any] = {
         "labels": labels,
         "metadata": compute_v1.Metadata(items=[compute_v1.Items(key=key, value=value) for key, value in metadata.items()]),
         "disks": [compute_v1.AttachedDisk(boot=True, auto_delete=True, initialize_params=disk)],
-        "network_interfaces": [interface],
+        "network_interfaces": [_interface(settings)],
         "tags": compute_v1.Tags(items=list(settings.tags)),
         "scheduling": _scheduling(order, settings),
         "reservation_affinity": _reservation(order, settings),
@@ -84,6 +79,18 @@ def _parts(order: Order, settings: ComputeSettings, metadata: Mapping[str, str],
     if settings.service_account is not None:
         parts["service_accounts"] = [compute_v1.ServiceAccount(email=settings.service_account, scopes=list(settings.scopes))]
     return parts
+
+
+def _interface(settings: ComputeSettings) -> compute_v1.NetworkInterface:
+    """Where a machine is connected. A subnetwork names its network by itself, and is refused beside another."""
+    interface = compute_v1.NetworkInterface()
+    if settings.network is not None or settings.subnetwork is None:
+        interface.network = settings.network or "global/networks/default"
+    if settings.subnetwork is not None:
+        interface.subnetwork = settings.subnetwork
+    if settings.external_ips:
+        interface.access_configs = [compute_v1.AccessConfig(name="External NAT", type_="ONE_TO_ONE_NAT")]
+    return interface
 
 
 def _scheduling(order: Order, settings: ComputeSettings) -> compute_v1.Scheduling:
