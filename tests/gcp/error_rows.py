@@ -18,7 +18,12 @@ api: Any = api_exceptions
 auth: Any = auth_exceptions
 IN_ZONE = 'There is no more capacity in the zone "us-central2-b"; you can try in another zone where Cloud TPU Nodes are offered'
 NO_ROOM = "The zone 'projects/p/zones/us-central1-a' does not have enough resources available to fulfill the request."
+UNAVAILABLE = "A a2-highgpu-1g VM instance with 1 accelerator(s) is currently unavailable in the us-central1-a zone."
 PLUGIN = "Getting metadata from plugin failed with error: "
+IN_BOTH = (
+    "Quota limit 'TPUV2sPodPerProjectPerRegionForTPUAPI,TPUV2sPodPerProjectPerZoneForTPUAPI' has been exceeded. "
+    "Limit: 0,0 in region us-central1,zone us-central1-a."
+)
 PER_MINUTE = (
     "Quota exceeded for quota metric 'Write requests' and limit 'Write requests per minute' of service 'tpu.googleapis.com'"
 )
@@ -87,6 +92,10 @@ ROWS: dict[str, list[Row]] = {
         (lambda: in_operation(8, IN_ZONE), M.STOCKOUT, ZONE),
         (lambda: from_future(8, IN_ZONE), M.STOCKOUT, ZONE),
         (lambda: in_operation(8, ""), M.STOCKOUT, ZONE),
+        (lambda: in_operation(2, IN_ZONE), M.STOCKOUT, ZONE),
+        (lambda: in_operation(4, IN_ZONE), M.STOCKOUT, ZONE),
+        (lambda: in_operation(13, IN_ZONE), M.STOCKOUT, ZONE),
+        (lambda: replied(api.ServiceUnavailable, IN_ZONE), M.STOCKOUT, ZONE),
     ],
     "tpu-reservation-empty": [(lambda: in_operation(9, "Insufficient reserved capacity. Contact support."), M.STOCKOUT, ZONE)],
     "tpu-quota-zone": [
@@ -100,7 +109,8 @@ ROWS: dict[str, list[Row]] = {
         (lambda: in_operation(8, "told", violation("Limit 8 in zone us-central2-b")), M.QUOTA, ZONE),
     ],
     "tpu-quota-region": [
-        (lambda: replied(api.ResourceExhausted, "told", violation("Limit 8 in region us-central2")), M.QUOTA, REGION)
+        (lambda: replied(api.ResourceExhausted, "told", violation("Limit 8 in region us-central2")), M.QUOTA, REGION),
+        (lambda: in_operation(8, IN_BOTH), M.QUOTA, REGION),
     ],
     "tpu-quota-project": [
         (
@@ -155,6 +165,9 @@ ROWS: dict[str, list[Row]] = {
         (lambda: fault_of(api.ServiceUnavailable(NO_ROOM)), M.STOCKOUT, ZONE),
         (lambda: from_compute(503, "backendError", NO_ROOM), M.STOCKOUT, ZONE),
         (lambda: in_compute_operation(("INTERNAL_ERROR", NO_ROOM), http=503), M.STOCKOUT, ZONE),
+        (lambda: fault_of(api.ServiceUnavailable(UNAVAILABLE)), M.STOCKOUT, ZONE),
+        (lambda: fault_of(api.InternalServerError(UNAVAILABLE)), M.STOCKOUT, ZONE),
+        (lambda: in_compute_operation(("INTERNAL_ERROR", UNAVAILABLE), http=500), M.STOCKOUT, ZONE),
     ],
     "gce-stockout-unknown": [
         (lambda: from_compute(503, "somethingNew", NO_ROOM), M.STOCKOUT, ZONE),
@@ -221,7 +234,14 @@ ROWS: dict[str, list[Row]] = {
     ],
     "gce-not-found": [(lambda: from_compute(404, "notFound"), M.NOT_FOUND, ZONE)],
     "gce-preempted-early": [
-        (lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "the instance was preempted.")), M.PREEMPTED, ZONE)
+        (lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "the instance was preempted.")), M.PREEMPTED, ZONE),
+        (lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "")), M.PREEMPTED, ZONE),
+        (lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "The instance is in state STOPPING.")), M.PREEMPTED, ZONE),
+        (
+            lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "This is not supported: the instance was preempted.")),
+            M.PREEMPTED,
+            ZONE,
+        ),
     ],
     "gce-busy": [
         (lambda: in_compute_operation(("RESOURCE_NOT_READY", "told")), M.BUSY, ZONE),
@@ -239,6 +259,7 @@ ROWS: dict[str, list[Row]] = {
             ZONE,
         ),
         (lambda: from_compute(400, "UNSUPPORTED_OPERATION", "Flex-start is not supported in this zone."), M.INVALID, ZONE),
+        (lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "The zone does not support pd-extreme.")), M.INVALID, ZONE),
     ],
     "gce-permission": [
         (

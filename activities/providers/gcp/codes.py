@@ -75,7 +75,7 @@ REASONS: dict[str, Meaning] = {
     "duplicate": _M.EXISTS,
     "RESOURCE_NOT_FOUND": _M.NOT_FOUND,
     "notFound": _M.NOT_FOUND,
-    "UNSUPPORTED_OPERATION": _M.INVALID,
+    "UNSUPPORTED_OPERATION": _M.PREEMPTED,
     "RESOURCE_NOT_READY": _M.BUSY,
     "resourceNotReady": _M.BUSY,
     "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE": _M.BUSY,
@@ -103,31 +103,39 @@ REASONS: dict[str, Meaning] = {
 SAYS = {
     _M.PREEMPTED: re.compile(r"\bpreempted\b", re.I),
     _M.STOCKOUT: re.compile(
-        r"no more capacity|not have enough resources|insufficient (reserved )?capacity|RESOURCE_POOL_EXHAUSTED|stockout", re.I
+        r"no more capacity|not have enough resources|currently unavailable in the|insufficient (reserved )?capacity"
+        r"|RESOURCE_POOL_EXHAUSTED|stockout",
+        re.I,
     ),
     _M.RATE: re.compile(r"rate[ _]?limit|per (minute|second|100 seconds)|PerMinute", re.I),
     _M.QUOTA: re.compile(r"\bquota\b(?! project)", re.I),
+    _M.INVALID: re.compile(r"not compatible|not supported|does not support", re.I),
 }
 """The words by which one meaning of a code is told from another, in the order in which they are looked for.
 
 A quota project is whom calls are charged to; that it is missing or not to be used is a permission."""
 
 CAN_ALSO_MEAN: dict[str, tuple[Meaning, ...]] = {
+    "rpc 2": (_M.STOCKOUT,),
     "rpc 3": (_M.PREEMPTED,),
+    "rpc 4": (_M.STOCKOUT,),
     "rpc 8": (_M.STOCKOUT, _M.RATE, _M.QUOTA),
     "rpc 9": (_M.STOCKOUT,),
-    "http 403": (_M.RATE, _M.QUOTA),
-    "http 503": (_M.STOCKOUT,),
+    "rpc 13": (_M.STOCKOUT,),
     "rpc 14": (_M.STOCKOUT,),
+    "http 403": (_M.RATE, _M.QUOTA),
+    "http 500": (_M.STOCKOUT,),
+    "http 503": (_M.STOCKOUT,),
     "forbidden": (_M.RATE, _M.QUOTA),
     "backendError": (_M.STOCKOUT,),
     "internalError": (_M.STOCKOUT,),
     "INTERNAL_ERROR": (_M.STOCKOUT,),
-    "UNSUPPORTED_OPERATION": (_M.PREEMPTED,),
+    "UNSUPPORTED_OPERATION": (_M.PREEMPTED, _M.INVALID),
 }
-"""Codes with several meanings. 403 is Compute's quota as well as its permissions, 503 its stockouts as well as its faults.
+"""Codes with several meanings. 403 is Compute's quota as well as its permissions; what is a fault by its code, as 503 and
+INTERNAL are, is a stockout by its words.
 
-UNSUPPORTED_OPERATION refuses what does not go together, and is what an insert ends with whose machine was preempted meanwhile."""
+UNSUPPORTED_OPERATION is what an insert ends with whose machine was preempted meanwhile, and refuses what does not go together."""
 UNKNOWN_CAN_MEAN = (_M.STOCKOUT,)
 """What a code that is not listed may mean as well as its status and what that can also mean."""
 

@@ -178,14 +178,15 @@ def _understood(
 
 
 def _reach(meaning: Meaning, told: str) -> Scope:
+    """How far it reaches: of several places that it names, the widest. Every quota is a project's, and so says little."""
     if meaning is Meaning.PERMISSION:
         return Scope.ZONE if ZONE_ALONE.search(told) else Scope.PROJECT
     if EVERYWHERE.search(told):
         return Scope.PROJECT
-    if IN_ZONE.search(told):
-        return Scope.ZONE
     if IN_REGION.search(told):
         return Scope.REGION
+    if IN_ZONE.search(told):
+        return Scope.ZONE
     return Scope.PROJECT if IN_PROJECT.search(told) else Scope.ZONE
 
 
