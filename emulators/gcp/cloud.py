@@ -296,9 +296,13 @@ class Cloud:
         )
 
     def _unfinished(self, machine: Machine, why: Failure, now: datetime) -> Iterator[Operation]:
-        """The operation that makes the machine, ended, if it has not ended by itself."""
+        """The operation that makes the machine, ended with the last of its machines, if it has not ended by itself."""
         making = None if machine.operation is None else self.store.operation(rules.api_of(machine.kind), machine.operation)
-        if making is not None and not making.done(now) and making.wanted == 1:
+        others = any(
+            other.operation == machine.operation and other.number != machine.number and other.gone_at is None
+            for other in self.store.machines(now)
+        )
+        if making is not None and not making.done(now) and not others:
             yield making.model_copy(update={"done_at": now, "failures": (why,), "status": 400})
 
     def _free_addresses(self, now: datetime) -> Iterator[str]:

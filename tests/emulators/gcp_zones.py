@@ -136,11 +136,12 @@ class ComputeZone:
 
     async def done(self, operation: compute_v1.Operation) -> compute_v1.Operation:
         """The operation, once it is done."""
-        return await until(
-            lambda: asyncio.to_thread(self.operations.get, **self.where, operation=operation.name, timeout=SECONDS),
-            lambda seen: seen.status == compute_v1.Operation.Status.DONE,
-            seconds=SECONDS,
-        )
+        done = compute_v1.Operation.Status.DONE
+        return await until(lambda: self.operation(operation), lambda seen: seen.status == done, seconds=SECONDS)
+
+    async def operation(self, begun: compute_v1.Operation) -> compute_v1.Operation:
+        """The operation as it is now."""
+        return await asyncio.to_thread(self.operations.get, **self.where, operation=begun.name, timeout=SECONDS)
 
     async def names(self, text: str = "", **more: Any) -> list[str]:
         request = compute_v1.ListInstancesRequest(**self.where, filter=text, **more)

@@ -74,6 +74,19 @@ def test_a_bulk_insert_for_which_there_is_no_room_makes_none_and_says_why(gcp: R
     play_compute(gcp, clients, story)
 
 
+def test_a_bulk_insert_ends_when_the_last_of_its_instances_is_deleted_before_it_runs(gcp: RunningGcp, clients: Clients) -> None:
+    async def story(zone: ComputeZone) -> None:
+        await zone.admin.behave(zone.zone, boot_latency="1h")
+        begun = await zone.bulk("b-0", "b-1")
+        await zone.delete("b-0")
+        assert (await zone.operation(begun)).status != compute_v1.Operation.Status.DONE
+        await zone.delete("b-1")
+        ended = await zone.done(begun)
+        assert [error.code for error in ended.error.errors] == ["OPERATION_CANCELED_BY_USER"]
+
+    play_compute(gcp, clients, story)
+
+
 def test_a_bulk_insert_that_needs_less_makes_what_there_is(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, capacity=2)

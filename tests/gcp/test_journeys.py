@@ -21,6 +21,8 @@ RESTARTS = 3
 PATIENCE = "10s"
 """Longer than a busy machine takes to hear that an order was queued: one that is not known to be is then made once more."""
 FAILING_DELETES = 5
+LATE = "4s"
+"""Long after a create that does not wait has returned and a slice that nobody sees counts as lost."""
 PACED_PROJECT, CREATES_PER_SECOND = "paced", 1
 LEAST_SECONDS = 4.0
 """What eight creates at that rate take at least: the first two may come at once."""
@@ -129,6 +131,25 @@ def test_a_quota_of_a_region_blocks_its_groups_and_no_other(machine: GcpMachine)
             for rank, (name, zone) in enumerate(zones.items())
         ),
     )
+
+
+def test_a_quota_that_fails_machines_long_after_they_were_ordered_blocks_its_region_and_no_other(machine: GcpMachine) -> None:
+    async def story(stage: GcpStage) -> None:
+        await stage.cloud.behave("west-a", quota={"scope": "region", "limit": 0}, create_latency=LATE)
+        await stage.autoscaler.submit_demand([{"id": "pair", "gang": {"size": 2}, "resources": {"cpu": 4}}])
+        await stage.quiet(east=1)
+        kinds = [(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).troubles]
+        assert kinds == [("west-a", FailureKind.QUOTA)]
+        groups = {name: group.availability for name, group in (await groups_of(stage)).items()}
+        blocked, free = Availability.QUOTA_EXCEEDED, Availability.AVAILABLE
+        assert groups == {"west-a": blocked, "west-b": blocked, "east": free}
+        assert await asked(stage, "west-b") == 0
+
+    pairs = [
+        vm(name, zone, hosts_per_slice=2, priority=rank)
+        for rank, (name, zone) in enumerate({"west-a": "west-a", "west-b": "west-b", "east": "east-a"}.items())
+    ]
+    played(machine, story, *map(impatient, pairs))
 
 
 async def asked(stage: GcpStage, zone: str) -> int:

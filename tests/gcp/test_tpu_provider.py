@@ -10,13 +10,14 @@ from aiohttp import web
 
 from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.port import Adopted, Created, FailureKind, Gone, Order, Phase, Transient
+from activities.providers.port import Adopted, Created, Deleting, FailureKind, Gone, Observation, Order, Phase, Transient
 from penstock.model.failures import Failure
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
 from tests.gcp.clouds import Endpoints, TpuCloud, tpu_cloud
 
 DEADLINE_SECONDS = 60.0
+QUOTA_IN_OPERATION = {"scope": "region", "limit": 0, "in_operation": True}
 
 
 def on_a_cloud(endpoints: Endpoints, story: Callable[[TpuCloud], Awaitable[None]]) -> None:
@@ -78,6 +79,64 @@ def test_a_stockout_that_comes_after_the_create_returned_is_observed(endpoints: 
         assert seen.failure.kind is FailureKind.STOCKOUT
         assert "no more capacity" in seen.failure.message
         assert await cloud.provider.delete(order.ref) == Gone(ref=order.ref)
+
+    on_a_cloud(endpoints, story)
+
+
+def test_a_node_that_is_not_shown_yet_is_being_created(endpoints: Endpoints) -> None:
+    async def story(cloud: TpuCloud) -> None:
+        await cloud.behave(quota=QUOTA_IN_OPERATION, create_latency="1h")
+        order = order_with(cloud, create_wait=0)
+        assert await cloud.provider.create(order) == Created(ref=order.ref)
+        assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.CREATING)
+        assert await cloud.provider.delete(order.ref) == Deleting(ref=order.ref)
+
+    on_a_cloud(endpoints, story)
+
+
+def test_a_quota_that_fails_a_node_which_was_never_shown_is_observed(endpoints: Endpoints) -> None:
+    async def story(cloud: TpuCloud) -> None:
+        await cloud.behave(quota=QUOTA_IN_OPERATION, create_latency="300ms")
+        order = order_with(cloud, create_wait=0)
+        await cloud.provider.create(order)
+        await gone(cloud, order)
+        seen = await cloud.provider.observe(order.ref)
+        assert seen.phase is Phase.GONE
+        assert seen.failure is not None
+        assert (seen.failure.kind, seen.failure.subject) == (FailureKind.QUOTA, cloud.region)
+
+    on_a_cloud(endpoints, story)
+
+
+def test_a_strangers_node_that_is_being_created_is_not_ours(endpoints: Endpoints) -> None:
+    async def story(cloud: TpuCloud) -> None:
+        await cloud.behave(boot_latency="1h")
+        order = order_with(cloud, create_wait=0)
+        await cloud.provider.create(order)
+        other = order.ref.model_copy(update={"labels": order.labels.model_copy(update={"cluster": "other"})})
+        assert await cloud.provider.observe(other) == Observation(ref=other, phase=Phase.GONE)
+        assert await cloud.provider.delete(other) == Gone(ref=other)
+
+    on_a_cloud(endpoints, story)
+
+
+def test_without_leave_to_list_operations_what_is_not_shown_is_gone(endpoints: Endpoints) -> None:
+    async def story(cloud: TpuCloud) -> None:
+        order = order_of(cloud)
+        await cloud.fault("ListOperations", code="PERMISSION_DENIED", times=2)
+        assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.GONE)
+        assert await cloud.provider.delete(order.ref) == Gone(ref=order.ref)
+
+    on_a_cloud(endpoints, story)
+
+
+def test_what_is_not_shown_is_not_gone_while_operations_cannot_be_listed(endpoints: Endpoints) -> None:
+    async def story(cloud: TpuCloud) -> None:
+        order = order_of(cloud)
+        await cloud.fault("ListOperations", code="UNAVAILABLE", times=2)
+        for call in (cloud.provider.observe, cloud.provider.delete):
+            with pytest.raises(Transient):
+                await call(order.ref)
 
     on_a_cloud(endpoints, story)
 

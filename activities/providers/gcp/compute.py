@@ -24,6 +24,7 @@ from activities.providers.gcp.errors import (
     failure_of,
     fault_of,
     fault_of_errors,
+    is_denied,
     translated,
     under_maintenance,
 )
@@ -55,6 +56,7 @@ T = TypeVar("T")
 _THREADS = 8
 """Calls at once: a client keeps ten connections."""
 _EMPTY_PAGE = "NO_RESULTS_ON_PAGE"
+_CANCELLED = "OPERATION_CANCELED_BY_USER"
 
 
 class ComputeProvider:
@@ -96,9 +98,9 @@ class ComputeProvider:
     async def observe(self, ref: Ref) -> Observation:
         """Look at all the machines, and ask those that are up for their health."""
         with translated(self._place(ref.location)):
-            found = await self._slice(ref)
-            if found is None:
-                return await self._gone(ref)
+            found = await self._looked_for(ref)
+            if isinstance(found, Observation):
+                return found
             hosts = await self._hosts(found)
         return _observation(found, hosts)
 
@@ -120,11 +122,11 @@ class ComputeProvider:
         return tuple(sorted(str(machine.sent.name) for machine in machines if machine.owner is None))
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
-        """Delete every machine that is not on its way out; what is stopping is deleted when it has stopped."""
+        """Delete every machine that is not on its way out; what is stopping or not shown yet is deleted once that is over."""
         with translated(self._place(ref.location)):
-            found = await self._slice(ref)
-            if found is None:
-                return Gone(ref=ref)
+            found = await self._looked_for(ref)
+            if isinstance(found, Observation):
+                return Gone(ref=ref) if found.phase is Phase.GONE else Deleting(ref=ref)
             ending = [self._delete(machine, ref.location) for machine in found.machines if not machine.stopping]
             for outcome in await asyncio.gather(*ending, return_exceptions=True):
                 if isinstance(outcome, BaseException):
@@ -191,19 +193,29 @@ class ComputeProvider:
                 continue
         return _operation_fault(seen)
 
-    async def _gone(self, ref: Ref) -> Observation:
-        """Gone; with the reason, if its creation failed after the order was taken: only the operation still knows it."""
+    async def _looked_for(self, ref: Ref) -> Slice | Observation:
+        """The slice; or, if none of its machines is shown, that it is being created or gone, with why its creation failed.
+
+        Only the operation knows either. One that came true is looked for again: its machines may be younger than the look.
+        """
+        if (found := await self._slice(ref)) is not None:
+            return found
+        making = await self._making(ref)
+        if making is not None and not _done(making):
+            return Observation(ref=ref, phase=Phase.CREATING)
+        if making is None or (fault := _operation_fault(making)) is None:
+            found = None if making is None else await self._slice(ref)
+            return found or Observation(ref=ref, phase=Phase.GONE)
+        failure = failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
+        return Observation(ref=ref, phase=Phase.GONE, failure=failure)
+
+    async def _making(self, ref: Ref) -> compute_v1.Operation | None:
+        """The last operation that was to make the slice, if one is known; none is to who may not list them."""
         ids = self._placed.all_request_ids(ref)
         wanted = " OR ".join(f'(clientOperationId = "{one}")' for one in ids)
         request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=ref.location, filter=wanted)
-        try:
-            operations = await self._operations(request)
-        except CAUGHT:
-            operations = ()
-        last = max(operations, key=lambda operation: ids.index(operation.client_operation_id), default=None)
-        fault = None if last is None else _operation_fault(last)
-        failure = None if fault is None else failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
-        return Observation(ref=ref, phase=Phase.GONE, failure=failure)
+        operations = await self._operations(request)
+        return max(operations, key=lambda operation: ids.index(operation.client_operation_id), default=None)
 
     async def _slice(self, ref: Ref) -> Slice | None:
         """The machines of the slice, if any exist and are ours."""
@@ -226,13 +238,16 @@ class ComputeProvider:
             return frozenset()
         wanted = 'operationType = "delete" AND status != "DONE"'
         request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=location, filter=wanted)
-        try:
-            return frozenset(operation.target_link for operation in await self._operations(request))
-        except api.Forbidden:
-            return frozenset()
+        return frozenset(operation.target_link for operation in await self._operations(request))
 
     async def _operations(self, request: compute_v1.ListZoneOperationsRequest) -> Sequence[compute_v1.Operation]:
-        return await self._call(lambda clients: tuple(clients.operations.list(request, timeout=CALL_SECONDS, retry=None)))
+        """Those that the filter lets through; none for who may not list them."""
+        try:
+            return await self._call(lambda clients: tuple(clients.operations.list(request, timeout=CALL_SECONDS, retry=None)))
+        except api.Forbidden as error:
+            if not is_denied(error):
+                raise
+            return ()
 
     async def _delete(self, machine: Machine, location: str) -> None:
         request = compute_v1.DeleteInstanceRequest(project=self._connection.project, zone=location, instance=machine.sent.name)
@@ -320,7 +335,7 @@ def _done(operation: compute_v1.Operation) -> bool:
 
 
 def _operation_fault(operation: compute_v1.Operation) -> Fault | None:
-    """Why it failed, if it did."""
-    if not _done(operation):
+    """Why it failed, if it did; one that was cancelled because its machine was deleted did as it was told."""
+    if not _done(operation) or any(error.code == _CANCELLED for error in operation.error.errors):
         return None
     return fault_of_errors(operation.error.errors, http=operation.http_error_status_code)

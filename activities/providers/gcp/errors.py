@@ -86,6 +86,11 @@ def fault_of(error: BaseException) -> Fault:
     return Fault(Meaning.TRANSIENT, type(error).__name__, f"no answer from Google: {error or type(error).__name__}")
 
 
+def is_denied(error: BaseException) -> bool:
+    """Whether a call was refused for want of a permission; Compute refuses for quotas and rates under the same class."""
+    return isinstance(error, api.Forbidden) and fault_of(error).meaning is Meaning.PERMISSION
+
+
 def _nobody(code: str, message: str) -> Fault:
     """That this process speaks for nobody, with what to do."""
     return Fault(Meaning.PERMISSION, code, f"{message}. {HOW_TO_LOG_IN}", Scope.PROJECT)

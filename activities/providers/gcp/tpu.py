@@ -74,13 +74,13 @@ class TpuProvider:
     async def observe(self, ref: Ref) -> Observation:
         """Look at the node, or at what waits for one; its hosts are asked wherever they have addresses."""
         with translated(self._place(ref.location)):
-            node, queued = await self._own_node(ref), None
-            if node is None:
+            node, queued = await self._node(ref), None
+            if not is_ours(node, ref):
                 queued = await self._queued(ref)
                 # One that is ACTIVE may have got its node since that was looked for.
-                node = await self._own_node(ref) if queued is not None and queued.active else None
-            if node is None:
-                return await self._without_node(ref, queued)
+                node = await self._node(ref) if queued is not None and queued.active else node
+            if node is None or not is_ours(node, ref):
+                return await self._without_node(ref, node, queued)
             phase = node.phase
             if phase is Phase.DELETING and node.pb.queued_resource:
                 queued = await self._queued(ref)
@@ -123,7 +123,8 @@ class TpuProvider:
         with translated(self._place(ref.location)):
             node, queued = await asyncio.gather(self._node(ref), self._queued(ref))
             if not is_ours(node, ref) and not is_ours(queued, ref):
-                return Gone(ref=ref)
+                seen = await self._without_node(ref, node, queued)
+                return Gone(ref=ref) if seen.phase is Phase.GONE else Deleting(ref=ref)
             try:
                 if queued is not None and is_ours(queued, ref):
                     if not queued.deleting:
@@ -206,35 +207,41 @@ class TpuProvider:
                     raise error_of(fault, self._place(order.location))
                 return
 
-    async def _without_node(self, ref: Ref, queued: SeenQueued | None) -> Observation:
-        """What waits for a node, or lost it; or why there is nothing."""
+    async def _without_node(self, ref: Ref, stranger: SeenNode | None, queued: SeenQueued | None) -> Observation:
+        """What waits for a node, or lost it; or why there is nothing, unless others hold the name."""
+        if queued is None and stranger is None:
+            return await self._absent(ref)
         if queued is None or not is_ours(queued, ref):
-            return await self._gone(ref)
+            return Observation(ref=ref, phase=Phase.GONE)
         hosts = (Host(),) * queued.hosts
         failure = queued.failure(self._place(ref.location))
         return Observation(ref=ref, phase=queued.phase, hosts=hosts, created_at=queued.created_at, failure=failure)
 
-    async def _gone(self, ref: Ref) -> Observation:
-        """Gone; with the reason, if its creation failed after the order was taken: only the operation still knows it."""
-        fault = await self._creation_fault(ref)
-        if fault is None:
-            return Observation(ref=ref, phase=Phase.GONE)
-        failure = failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
+    async def _absent(self, ref: Ref) -> Observation:
+        """Being created, or gone; with the reason, if its creation failed after the order was taken: only the operation knows."""
+        making = await self._making(ref)
+        if making is not None and not making.done:
+            return Observation(ref=ref, phase=Phase.CREATING)
+        fault = None if making is None else _operation_fault(making)
+        failure = None if fault is None else failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
         return Observation(ref=ref, phase=Phase.GONE, failure=failure)
 
-    async def _creation_fault(self, ref: Ref) -> Fault | None:
-        request = {"name": self._parent(ref.location), "page_token": ""}
+    async def _making(self, ref: Ref) -> operations_pb2.Operation | None:
+        """The last operation that was to make the node or to queue it, if one is known; none is to who may not list them."""
+        request, names = {"name": self._parent(ref.location), "page_token": ""}, (self._node_name(ref), self._queued_name(ref))
         for _ in range(_OPERATION_PAGES):
             try:
                 page = await (await self._client()).list_operations(request, timeout=CALL_SECONDS)
-            except CAUGHT:
+            except api.Forbidden:
                 return None
-            for operation in page.operations:
-                about = tpu_v2.OperationMetadata.deserialize(operation.metadata.value)
-                if about.target == self._node_name(ref) and about.verb == "create":
-                    return _operation_fault(operation)
-            if not page.next_page_token:
-                return None
+            making = [
+                (about.create_time, operation)
+                for operation in page.operations
+                if (about := tpu_v2.OperationMetadata.deserialize(operation.metadata.value)).target in names
+                and about.verb == "create"
+            ]
+            if making or not page.next_page_token:
+                return max(making, key=lambda one: one[0], default=(None, None))[1]
             request["page_token"] = page.next_page_token
         return None
 
@@ -274,10 +281,6 @@ class TpuProvider:
             return None
         ref = Ref(location=location, name=name, labels=labels)
         return Observation(ref=ref, phase=phase, hosts=hosts, created_at=created_at, failure=failure)
-
-    async def _own_node(self, ref: Ref) -> SeenNode | None:
-        node = await self._node(ref)
-        return node if is_ours(node, ref) else None
 
     async def _node(self, ref: Ref) -> SeenNode | None:
         try:
