@@ -226,7 +226,12 @@ ROWS: dict[str, list[Row]] = {
         (lambda: fault_of(requests.ConnectionError("refused")), M.TRANSIENT, ZONE),
         (lambda: fault_of(auth.TransportError("no route")), M.TRANSIENT, ZONE),
         (lambda: fault_of(ConnectionResetError("reset")), M.TRANSIENT, ZONE),
-        (lambda: replied(api.ServiceUnavailable, f"{PLUGIN}HTTPSConnectionPool: Max retries exceeded"), M.TRANSIENT, ZONE),
+        (
+            lambda: fault_of(auth.RefreshError(auth.TransportError("Compute Engine Metadata server unavailable."))),
+            M.TRANSIENT,
+            ZONE,
+        ),
+        (lambda: replied(api.ServiceUnavailable, f"{PLUGIN}('invalid_grant: Bad Request',)"), M.TRANSIENT, ZONE),
     ],
     "gce-exists": [
         (lambda: from_compute(409, "alreadyExists"), M.EXISTS, ZONE),
@@ -288,6 +293,6 @@ ROWS: dict[str, list[Row]] = {
     "no-credentials": [
         (lambda: fault_of(auth.DefaultCredentialsError("none found")), M.PERMISSION, PROJECT),
         (lambda: fault_of(auth.RefreshError("invalid_grant")), M.PERMISSION, PROJECT),
-        (lambda: replied(api.ServiceUnavailable, f"{PLUGIN}('invalid_grant: Bad Request',)"), M.PERMISSION, PROJECT),
+        (lambda: fault_of(auth.OAuthError("invalid_target")), M.PERMISSION, PROJECT),
     ],
 }

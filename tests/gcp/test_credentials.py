@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -48,13 +49,22 @@ class _Tokens(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def tokens() -> Iterator[str]:
+@contextmanager
+def token_server() -> Iterator[str]:
+    """Where a token server answers."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Tokens)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def tokens() -> Iterator[str]:
+    with token_server() as url:
+        yield url
 
 
 def key_file(path: Path, token_uri: str) -> Path:

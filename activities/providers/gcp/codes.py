@@ -139,10 +139,10 @@ UNSUPPORTED_OPERATION is what an insert ends with whose machine was preempted me
 UNKNOWN_CAN_MEAN = (_M.STOCKOUT,)
 """What a code that is not listed may mean as well as its status and what that can also mean."""
 
-NO_TOKEN = re.compile(
-    r"metadata from plugin failed.*\b(invalid_grant|invalid_client|unauthorized_client|invalid_rapt|deleted_client)", re.S
-)
-"""How gRPC says, as if it were an outage, that the token server refuses the credentials."""
+NO_TOKEN = re.compile(r"metadata from plugin failed")
+"""How gRPC says, as if it were an outage, that no token could be had, for whatever reason."""
+NO_METADATA_SERVER = re.compile(r"Metadata server unavailable")
+"""How `google.auth` says, as if it were a refusal, that the server on a Google machine that gives out tokens is away."""
 ZONE_ALONE = re.compile(r"not found or access is unauthorized", re.I)
 EVERYWHERE = re.compile(r"globally|ALL[_-]REGIONS", re.I)
 IN_ZONE = re.compile(r"PerZone|in zone|per[_-](project[_-])?zone", re.I)

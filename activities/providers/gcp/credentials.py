@@ -28,22 +28,30 @@ def find_credentials() -> Credentials:
     return found
 
 
+def refresh(found: Credentials) -> None:
+    """Get a token; what keeps from it is raised as an error of `google.auth`. It waits for the network."""
+    try:
+        found.refresh(_bounded)  # type: ignore[no-untyped-call]
+    except exceptions.GoogleAuthError:
+        raise
+    except Exception as error:
+        # As above: what a file may say is only read when a token is wanted for it.
+        raise exceptions.DefaultCredentialsError(f"{_file()} cannot be used: {_named(error)}") from None  # type: ignore[no-untyped-call]
+
+
 def check_credentials() -> str | None:
     """One sentence with the fix if this process cannot speak for anybody to Google; None if it can.
 
     It waits for the network, so it is called from a thread, once, when a worker starts.
     """
     try:
-        find_credentials().refresh(_bounded)  # type: ignore[no-untyped-call]
+        refresh(find_credentials())
     except exceptions.DefaultCredentialsError as error:
         return f"No usable Google credentials: {first_line(error)}. {HOW_TO_LOG_IN}."
     except exceptions.TransportError as error:
         return f"Google's token server cannot be reached, so credentials are not checked: {first_line(error)}. Mend the network."
     except exceptions.GoogleAuthError as error:
         return f"Google refuses the credentials of this worker: {first_line(error)}. {HOW_TO_LOG_IN}."
-    except Exception as error:
-        # As above: what a file may say is only read when a token is wanted for it.
-        return f"No usable Google credentials: {_file()} cannot be used: {_named(error)}. {HOW_TO_LOG_IN}."
     return None
 
 

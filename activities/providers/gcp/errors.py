@@ -20,6 +20,7 @@ from activities.providers.gcp.codes import (
     IN_PROJECT,
     IN_REGION,
     IN_ZONE,
+    NO_METADATA_SERVER,
     NO_TOKEN,
     REASONS,
     RPC,
@@ -81,9 +82,20 @@ def fault_of(error: BaseException) -> Fault:
         return fault_of(error.cause)
     if isinstance(error, api.GoogleAPICallError):
         return _call_fault(error)
-    if isinstance(error, auth.GoogleAuthError) and not isinstance(error, auth.TransportError) and not error.retryable:
+    if isinstance(error, auth.GoogleAuthError) and not _may_pass(error):
         return _nobody(type(error).__name__, first_line(error))
     return Fault(Meaning.TRANSIENT, type(error).__name__, f"no answer from Google: {error or type(error).__name__}")
+
+
+def _may_pass(error: auth.GoogleAuthError) -> bool:
+    """Whether whoever gives out tokens could not be asked, rather than refused."""
+    away = isinstance(error, auth.RefreshError) and NO_METADATA_SERVER.search(first_line(error)) is not None
+    return isinstance(error, auth.TransportError) or error.retryable or away
+
+
+def lacks_token(error: BaseException) -> bool:
+    """Whether a call by gRPC was not made because no token could be had; why, only asking for one tells."""
+    return isinstance(error, api.ServiceUnavailable) and NO_TOKEN.search(error.message or "") is not None
 
 
 def is_denied(error: BaseException) -> bool:
@@ -107,8 +119,6 @@ def _call_fault(error: api.GoogleAPICallError) -> Fault:
     message = error.message or type(error).__name__
     if error.grpc_status_code is not None:
         code = int(error.grpc_status_code.value[0])
-        if NO_TOKEN.search(message):
-            return _nobody(f"rpc {code}", message)
         return _understood(f"rpc {code}", RPC.get(code, Meaning.TRANSIENT), message, details)
     status_code = int(error.code or 0)
     return _understood(f"http {status_code}", _by_http(status_code), message, details)

@@ -2,26 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-import grpc
 from google.api_core import exceptions as api
 from google.api_core.operation_async import AsyncOperation
 from google.cloud import tpu_v2
-from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from google.longrunning import operations_pb2  # type: ignore[import-untyped]
 
 from activities.providers.gcp import health, tpu_wire
-from activities.providers.gcp.calls import CALL_SECONDS, keep_requests_out_of_logs, looks
+from activities.providers.gcp.calls import CALL_SECONDS, looks
 from activities.providers.gcp.codes import PASSING, Meaning
-from activities.providers.gcp.credentials import find_credentials
-from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of_status, translated
+from activities.providers.gcp.errors import CAUGHT, Fault, Place, error_of, failure_of, fault_of_status
 from activities.providers.gcp.naming import CLUSTER_LABEL, label_value
 from activities.providers.gcp.placed import Placed
 from activities.providers.gcp.quoting import unspoken
 from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
 from activities.providers.gcp.startup import told
+from activities.providers.gcp.tpu_client import Opened, call_fault, open_client
 from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, is_ours
 from activities.providers.port import (
     Adopted,
@@ -50,14 +49,14 @@ class TpuProvider:
     def __init__(self, connection: Connection, session: aiohttp.ClientSession) -> None:
         self._connection = connection
         self._session = session
-        self._opened: tpu_v2.TpuAsyncClient | None = None
+        self._opened: Opened | None = None
         self._placed = Placed(connection.project)
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
         """Give the connection back."""
         if self._opened is not None:
-            await self._opened.transport.close()  # type: ignore[no-untyped-call]
+            await self._opened.client.transport.close()  # type: ignore[no-untyped-call]
             self._opened = None
 
     async def create(self, order: Order) -> Created | Adopted | Queued:
@@ -66,14 +65,15 @@ class TpuProvider:
         metadata, secrets = told(order, settings)
         node = tpu_wire.node_of(order, settings, metadata)
         self._placed.told(order, secrets)
-        with unspoken(secrets), translated(self._place(order.location)):
-            if order.queued:
-                return await self._enqueue(order, settings, node)
-            return await self._make(order, settings, node)
+        with unspoken(secrets):
+            async with self._translated(order.location):
+                if order.queued:
+                    return await self._enqueue(order, settings, node)
+                return await self._make(order, settings, node)
 
     async def observe(self, ref: Ref) -> Observation:
         """Look at the node, or at what waits for one; its hosts are asked wherever they have addresses."""
-        with translated(self._place(ref.location)):
+        async with self._translated(ref.location):
             node, queued = await self._node(ref), None
             if not is_ours(node, ref):
                 queued = await self._queued(ref)
@@ -98,7 +98,7 @@ class TpuProvider:
         queued: dict[str, SeenQueued] = {}
         nodes: dict[str, SeenNode] = {}
         all_queued = all_nodes = True
-        with translated(self._place(location)):
+        async with self._translated(location):
             async for page in self._queued_pages(location):
                 all_queued = all_queued and not page.unreachable
                 queued |= {tpu_wire.name_of(pb): SeenQueued(pb) for pb in page.queued_resources}
@@ -113,14 +113,14 @@ class TpuProvider:
 
     async def strays(self, location: str, *, cluster: str) -> tuple[str, ...]:
         """Names of nodes that carry the cluster's label and are yet nobody's: labels or metadata were changed by hand."""
-        with translated(self._place(location)):
+        async with self._translated(location):
             nodes = [pb async for page in self._node_pages(location) for pb in page.nodes]
         labelled = [pb for pb in nodes if pb.labels.get(CLUSTER_LABEL) == label_value(cluster)]
         return tuple(sorted(tpu_wire.name_of(pb) for pb in labelled if SeenNode(pb).owner is None))
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
         """Delete the queued resource, and its node with it, or the node alone; each only if it is ours."""
-        with translated(self._place(ref.location)):
+        async with self._translated(ref.location):
             node, queued = await asyncio.gather(self._node(ref), self._queued(ref))
             if not is_ours(node, ref) and not is_ours(queued, ref):
                 seen = await self._without_node(ref, node, queued)
@@ -311,9 +311,17 @@ class TpuProvider:
         """Opened at the first call, because it belongs to the loop that it is opened in."""
         async with self._opening:
             if self._opened is None:
-                keep_requests_out_of_logs()
-                self._opened = await _open(self._connection.tpu_endpoint)
-            return self._opened
+                self._opened = await open_client(self._connection.tpu_endpoint)
+            return self._opened.client
+
+    @asynccontextmanager
+    async def _translated(self, location: str) -> AsyncIterator[None]:
+        """Raise the port's errors for Google's. The cause is left behind: it may quote the request, and with it a secret."""
+        try:
+            yield
+        except CAUGHT as error:
+            fault = await call_fault(error, self._opened.credentials if self._opened else None)
+            raise error_of(fault, self._place(location)) from None
 
     def _place(self, location: str) -> Place:
         return Place(self._connection.project, location)
@@ -326,16 +334,6 @@ class TpuProvider:
 
     def _queued_name(self, ref: Ref) -> str:
         return f"{self._parent(ref.location)}/queuedResources/{ref.name}"
-
-
-async def _open(endpoint: str | None) -> tpu_v2.TpuAsyncClient:
-    """A client of Google with the worker's own credentials, or of an emulator without any.
-
-    Credentials are looked for in a thread: on a machine that has none, that is a wait of seconds.
-    """
-    if endpoint is None:
-        return tpu_v2.TpuAsyncClient(credentials=await asyncio.to_thread(find_credentials))
-    return tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=grpc.aio.insecure_channel(endpoint)))
 
 
 async def _taken(begun: AsyncOperation) -> operations_pb2.Operation:
