@@ -167,8 +167,8 @@ class ComputeCloud(GcpCloud):
         self.provider = ComputeProvider(read(ComputeSettings, self.settings).connection, session)
 
     def fitted(self, order: Order) -> Order:
-        """A queue takes one machine at a time."""
-        return super().fitted(order).model_copy(update={"hosts": 1} if order.queued else {})
+        """A queue takes one machine at a time, and no spot ones."""
+        return super().fitted(order).model_copy(update={"hosts": 1, "preemptible": False} if order.queued else {})
 
     async def admit(self, ref: Ref) -> None:
         await self.call("POST", self.resource(ref.name).format("admit"))

@@ -6,6 +6,7 @@ import pytest
 from google.cloud import compute_v1
 
 from activities.providers.gcp.compute_wire import Machine, bulk_of, instance_of
+from activities.providers.gcp.examination import check_order
 from activities.providers.gcp.settings import ComputeSettings, Reach, read
 from activities.providers.port import (
     Invalid,
@@ -79,6 +80,34 @@ def test_a_queued_machine_is_flex_start_and_several_cannot_be() -> None:
     assert machine.scheduling.max_run_duration.seconds == 7 * 86400
     with pytest.raises(Invalid, match="managed instance groups"):
         bulk_of(compute_order(queued=True, hosts=2), settings_of(), {})
+
+
+@pytest.mark.parametrize(
+    ("group", "given", "told"),
+    [
+        ({"preemptible": True}, {}, "queued: true .* never spot; set preemptible: false or queued: false"),
+        ({"preemptible": True}, {"capacity": "spot"}, "queued: true .* never spot; set preemptible: false or queued: false"),
+        ({}, {"capacity": "reserved", "reservation": "r"}, "provider.capacity is reserved, .*; remove .* or set queued: false"),
+        ({}, {"max_run_duration": "8d"}, "provider.max_run_duration is 8d, .* at most 7d; lower it or set queued: false"),
+    ],
+)
+def test_a_queued_machine_that_cannot_be_flex_start_is_refused_with_the_fix(
+    group: dict[str, Any], given: dict[str, str], told: str
+) -> None:
+    order = compute_order(queued=True, **group)
+    with pytest.raises(Invalid, match=told):
+        instance_of(order, settings_of(**given), {})
+    settings = {"project": "p", "image": "i", "machine_type": "n2-standard-8", **given}
+    with pytest.raises(Invalid, match=told):
+        check_order("gce", order.model_copy(update={"settings": settings}))
+
+
+def test_a_machine_without_an_account_of_its_own_acts_for_the_projects_default() -> None:
+    one = instance_of(compute_order(), settings_of(), {})
+    several = bulk_of(compute_order(hosts=2), settings_of(), {}).instance_properties
+    for machine in (one, several):
+        (account,) = machine.service_accounts
+        assert (account.email, list(account.scopes)) == ("default", ["https://www.googleapis.com/auth/cloud-platform"])
 
 
 def test_a_machine_is_reached_where_the_settings_say() -> None:

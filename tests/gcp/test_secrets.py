@@ -13,7 +13,7 @@ import pytest
 
 from activities.providers.gcp.compute import ComputeProvider
 from activities.providers.gcp.quoting import without, without_metadata
-from activities.providers.gcp.settings import ComputeSettings, TpuSettings, read
+from activities.providers.gcp.settings import ComputeSettings, Connection, TpuSettings, read
 from activities.providers.gcp.startup import told
 from activities.providers.gcp.tpu import TpuProvider
 from activities.providers.port import FailureKind, Invalid, Order, ProviderError
@@ -28,6 +28,7 @@ from tests.service.test_demand import tasks
 PLANTED = "hunter2-planted-in-the-environment"
 SCRIPT = "#!/bin/bash\ndocker login --password tiger7-planted-in-a-file\n"
 WORDS = (PLANTED, "hunter2", "tiger7", "lemon9")
+CONNECTION = Connection(project="p")
 CREATES: dict[str, tuple[str, Any]] = {"gcp-tpu": ("CreateNode", tpu_cloud), "gce": ("instances.bulkInsert", compute_cloud)}
 
 
@@ -106,7 +107,8 @@ def quotable(planted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[s
 def quote_of(order: Order) -> str:
     """A refusal that quotes all that the order's machines are told, and one secret cut off."""
     model: Any = TpuSettings if order.variant else ComputeSettings
-    metadata = told(order, read(model, order.settings)).metadata
+    settings = read(model, order.settings)
+    metadata = told(order, settings, settings.connection).metadata
     return (
         f"Invalid value for field 'metadata': {metadata}, {json.dumps(metadata)}, {metadata['startup-script']} or {QUOTED[:14]}…"
     )
@@ -247,7 +249,7 @@ def test_a_secret_that_is_not_there_is_told_by_its_field() -> None:
     with pytest.raises(
         Invalid, match=r"provider.startup_script: there is no environment variable PENSTOCK_TEST_NO_SUCH_VARIABLE"
     ):
-        told(order, read(TpuSettings, {"project": "p", **missing}))
+        told(order, read(TpuSettings, {"project": "p", **missing}), CONNECTION)
 
 
 def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
@@ -255,7 +257,11 @@ def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
     os.environb[b"PENSTOCK_TEST_NO_TEXT"] = b"hunter2\xff"
     try:
         with pytest.raises(Invalid, match=r"provider.metadata.key: what env:PENSTOCK_TEST_NO_TEXT holds is not text"):
-            told(order, read(TpuSettings, {"project": "p", "metadata": {"key": {"secret": "env:PENSTOCK_TEST_NO_TEXT"}}}))
+            told(
+                order,
+                read(TpuSettings, {"project": "p", "metadata": {"key": {"secret": "env:PENSTOCK_TEST_NO_TEXT"}}}),
+                CONNECTION,
+            )
     finally:
         del os.environ["PENSTOCK_TEST_NO_TEXT"]
 
@@ -264,7 +270,7 @@ def test_a_startup_script_is_for_a_shell() -> None:
     order = Order(cluster="c", group="g", slice="s", location="z")
 
     def script(text: str) -> str:
-        return told(order, read(ComputeSettings, {"project": "p", "image": "i", "startup_script": text})).metadata[
+        return told(order, read(ComputeSettings, {"project": "p", "image": "i", "startup_script": text}), CONNECTION).metadata[
             "startup-script"
         ]
 

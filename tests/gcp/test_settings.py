@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from activities.providers.gcp.catalogue import GPU_MACHINES, machine_type, tpu_kind
+from activities.providers.gcp.opening import connection_of
 from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Reach, Secret, TpuSettings, read
+from activities.providers.gcp.startup import told
 from activities.providers.port import Invalid, Order
 
 TPU: dict[str, Any] = {"project": "my-project"}
@@ -51,13 +53,22 @@ def test_a_mistake_is_told_with_its_field_and_its_fix(name: str) -> None:
     assert expected in str(raised.value)
 
 
+@pytest.mark.parametrize(("given", "port"), [({}, "8080"), ({"health_port": 9090}, "9090")])
+def test_hosts_are_told_the_port_that_they_will_be_asked_at(given: dict[str, int], port: str) -> None:
+    settings = GCE | {"startup_script": "serve"} | given
+    connection = connection_of(settings, {"PENSTOCK_GCP_HEALTH_PORT": "8080"})
+    metadata = told(order(), read(ComputeSettings, settings), connection).metadata
+    assert f"export PENSTOCK_HEALTH_PORT={port}\n" in metadata["startup-script"]
+    assert str(connection.asking(metadata.get("penstock-health")).health_port) == port
+
+
 def test_all_mistakes_are_told_at_once_and_what_was_given_is_not_repeated() -> None:
     with pytest.raises(Invalid) as raised:
         read(ComputeSettings, {"image": 7, "startup_script": {"secret": "hunter2"}})
-    told = str(raised.value)
-    assert "provider.project" in told
-    assert "provider.image" in told
-    assert "hunter2" not in told
+    said = str(raised.value)
+    assert "provider.project" in said
+    assert "provider.image" in said
+    assert "hunter2" not in said
 
 
 def test_a_secret_is_the_place_where_it_is() -> None:

@@ -77,7 +77,7 @@ class ComputeProvider:
     async def create(self, order: Order) -> Created | Adopted | Queued:
         """Order the machines, wait a little for the order to fail, and adopt what exists."""
         settings = read(ComputeSettings, order.settings)
-        metadata, secrets = told(order, settings)
+        metadata, secrets = told(order, settings, self._connection)
         place = self._place(order.location)
         self._placed.told(order, secrets)
         with unspoken(secrets), translated(place):

@@ -10,6 +10,7 @@ from activities.providers.gcp import catalogue
 from activities.providers.gcp.naming import HEALTH_KEY, HOSTS_LABEL, RESOURCE_LABEL, machine_names, owner, ownership_labels
 from activities.providers.gcp.settings import LONGEST_RUN_SECONDS, Capacity, ComputeSettings, Reach
 from activities.providers.port import Invalid, Labels, Order, Phase, Ref
+from penstock.model.units import format_seconds
 
 _PHASES = {
     "PENDING": Phase.QUEUED,
@@ -23,11 +24,15 @@ _STOPPING = ("STOPPING", "PENDING_STOP", "SUSPENDING")
 _TAKEN_BACK = ("SPOT", "FLEX_START")
 """How machines are provisioned that Google stops by itself: by preemption, or at the end of their run."""
 _GIB = 1 << 30
+_DEFAULT_ACCOUNT = "default"
+"""How Compute calls the project's default account; a machine that names none has none."""
 _RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 
 def instance_of(order: Order, settings: ComputeSettings, metadata: Mapping[str, str]) -> compute_v1.Instance:
     """The one machine of a slice of one, which may wait in a queue."""
+    if order.queued:
+        _check_flex_start(order, settings)
     zone = f"zones/{order.location}"
     parts = _parts(order, settings, metadata, disk_types=f"{zone}/diskTypes/")
     machine = compute_v1.Instance(name=order.name, machine_type=f"{zone}/machineTypes/{_machine_type(order, settings)}", **parts)
@@ -57,6 +62,24 @@ def bulk_of(order: Order, settings: ComputeSettings, metadata: Mapping[str, str]
     )
 
 
+def _check_flex_start(order: Order, settings: ComputeSettings) -> None:
+    """`Invalid` if the group wants what flex-start machines, which alone wait in a queue, never are."""
+    capacity, run = settings.capacity_of(order), settings.max_run_seconds
+    if capacity is Capacity.SPOT:
+        raise Invalid("queued: true orders flex-start machines, which are never spot; set preemptible: false or queued: false")
+    if capacity is Capacity.RESERVED:
+        raise Invalid(
+            "provider.capacity is reserved, but queued: true orders flex-start machines, which take nothing from a reservation; "
+            "remove capacity and reservation, or set queued: false"
+        )
+    if run is not None and run > LONGEST_RUN_SECONDS:
+        longest = format_seconds(LONGEST_RUN_SECONDS)
+        raise Invalid(
+            f"provider.max_run_duration is {format_seconds(run)}, but queued: true orders flex-start machines, which run "
+            f"at most {longest}; lower it or set queued: false"
+        )
+
+
 def _machine_type(order: Order, settings: ComputeSettings) -> str:
     return catalogue.machine_type(settings.machine_type, variant=order.variant)
 
@@ -67,18 +90,18 @@ def _parts(order: Order, settings: ComputeSettings, metadata: Mapping[str, str],
     disk = compute_v1.AttachedDiskInitializeParams(source_image=settings.image, disk_size_gb=-(-settings.disk_bytes // _GIB))
     if settings.disk_type is not None:
         disk.disk_type = disk_types + settings.disk_type
-    parts: dict[str, Any] = {
+    return {
         "labels": labels,
         "metadata": compute_v1.Metadata(items=[compute_v1.Items(key=key, value=value) for key, value in metadata.items()]),
         "disks": [compute_v1.AttachedDisk(boot=True, auto_delete=True, initialize_params=disk)],
         "network_interfaces": [_interface(settings)],
         "tags": compute_v1.Tags(items=list(settings.tags)),
         "scheduling": _scheduling(order, settings),
-        "reservation_affinity": _reservation(order, settings),
+        "reservation_affinity": _reservation(settings),
+        "service_accounts": [
+            compute_v1.ServiceAccount(email=settings.service_account or _DEFAULT_ACCOUNT, scopes=list(settings.scopes))
+        ],
     }
-    if settings.service_account is not None:
-        parts["service_accounts"] = [compute_v1.ServiceAccount(email=settings.service_account, scopes=list(settings.scopes))]
-    return parts
 
 
 def _interface(settings: ComputeSettings) -> compute_v1.NetworkInterface:
@@ -110,8 +133,8 @@ def _scheduling(order: Order, settings: ComputeSettings) -> compute_v1.Schedulin
     return scheduling
 
 
-def _reservation(order: Order, settings: ComputeSettings) -> compute_v1.ReservationAffinity:
-    if settings.capacity is Capacity.RESERVED and not order.queued:
+def _reservation(settings: ComputeSettings) -> compute_v1.ReservationAffinity:
+    if settings.capacity is Capacity.RESERVED:
         return compute_v1.ReservationAffinity(
             consume_reservation_type="SPECIFIC_RESERVATION", key=_RESERVATION_KEY, values=[settings.reservation or ""]
         )

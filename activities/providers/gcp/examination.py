@@ -46,11 +46,11 @@ def check_order(kind: str, order: Order) -> None:
     """Raise what the order would be refused with before any call: settings, variants, and secrets that are not here."""
     if kind == "gcp-tpu":
         settings = read(TpuSettings, order.settings)
-        tpu_wire.node_of(order, settings, told(order, settings).metadata)
+        tpu_wire.node_of(order, settings, told(order, settings, settings.connection).metadata)
         return
     machines = read(ComputeSettings, order.settings)
     make = compute_wire.instance_of if order.hosts == 1 else compute_wire.bulk_of
-    make(order, machines, told(order, machines).metadata)
+    make(order, machines, told(order, machines, machines.connection).metadata)
 
 
 async def credentials(account: str, connection: Connection) -> Finding:

@@ -4,7 +4,7 @@ import shlex
 from typing import NamedTuple
 
 from activities.providers.gcp.naming import HEALTH_KEY, ownership_metadata
-from activities.providers.gcp.settings import ComputeSettings, HealthBy, Secret, TpuSettings, Words
+from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, Secret, TpuSettings, Words
 from activities.providers.port import Invalid, Order
 from activities.secrets import UnresolvedSecret, resolve
 
@@ -18,8 +18,11 @@ class Told(NamedTuple):
     secrets: tuple[str, ...]
 
 
-def told(order: Order, settings: TpuSettings | ComputeSettings) -> Told:
-    """What the order's machines can read. Secrets are read here, from the worker's environment or files."""
+def told(order: Order, settings: TpuSettings | ComputeSettings, connection: Connection) -> Told:
+    """What the order's machines can read. Secrets are read here, from the worker's environment or files.
+
+    The connection says how hosts are asked of which the group says nothing.
+    """
     secrets: list[str] = []
 
     def words(given: Words, *where: str) -> str:
@@ -35,7 +38,9 @@ def told(order: Order, settings: TpuSettings | ComputeSettings) -> Told:
     if settings.health is HealthBy.GUEST_ATTRIBUTES:
         metadata["enable-guest-attributes"] = "TRUE"
     if settings.startup_script is not None:
-        env = _identity(order, settings) | {name: words(value, "env", name) for name, value in settings.env.items()}
+        env = _identity(order, connection.asking(settings.health_said)) | {
+            name: words(value, "env", name) for name, value in settings.env.items()
+        }
         metadata["startup-script"] = _script(words(settings.startup_script, "startup_script"), env)
     return Told(metadata, tuple(secrets))
 
@@ -50,13 +55,13 @@ def _looked_up(secret: Secret, where: tuple[str, ...]) -> str:
     return found
 
 
-def _identity(order: Order, settings: TpuSettings | ComputeSettings) -> dict[str, str]:
+def _identity(order: Order, asked: Connection) -> dict[str, str]:
     return {
         "PENSTOCK_CLUSTER": order.cluster,
         "PENSTOCK_GROUP": order.group,
         "PENSTOCK_SLICE": order.slice,
         "PENSTOCK_HOSTS": str(order.hosts),
-        "PENSTOCK_HEALTH_PORT": str(settings.health_port),
+        "PENSTOCK_HEALTH_PORT": str(asked.health_port),
     }
 
 

@@ -62,7 +62,7 @@ class TpuProvider:
     async def create(self, order: Order) -> Created | Adopted | Queued:
         """Order the node or put it in the queue, wait a little for the order to fail, and adopt what exists."""
         settings = read(TpuSettings, order.settings)
-        metadata, secrets = told(order, settings)
+        metadata, secrets = told(order, settings, self._connection)
         node = tpu_wire.node_of(order, settings, metadata)
         self._placed.told(order, secrets)
         with unspoken(secrets):
