@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.cluster import PROVIDER_KINDS, ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
-from penstock.model.units import parse_count
+from penstock.model.gpu import GPU_MACHINES, machines_with
+from penstock.model.units import MILLI, parse_count
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -38,6 +39,7 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
         problems += _disagreements(document, data) or ([] if problems else [document.problem((), str(error))])
     problems += _unknown_providers(document, data)
     contradictions = _contradictions(document, data)
+    problems += _other_gpus(document, data)
     problems += [problem for problem, binding in contradictions if binding]
     if config is None or problems:
         raise BadInput(sorted(problems, key=lambda problem: problem.line or 0))
@@ -92,6 +94,27 @@ def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Prob
             message = f"{group.host.tpu_chips} contradicts {variant}, whose hosts have {known.chips_per_host} chips; leave it out"
             found.append((document.problem(("groups", i, "host", "tpu"), message), binding))
     return found
+
+
+def _other_gpus(document: Document, data: dict[str, Any]) -> list[Problem]:
+    """Groups of Compute Engine whose hosts have other GPUs than their machine type comes with."""
+    found = []
+    for i, group in _valid(ScaleGroup, data.get("groups")).items():
+        machine_type, gpus = _machine_type(group), group.host.gpu_milli // MILLI
+        known = GPU_MACHINES.get(machine_type) if machine_type else None
+        if known is not None and gpus != known.number:
+            told = f"{gpus} contradicts {machine_type}, which has {known.number} {known.variant}; set it to {known.number}"
+            found.append(document.problem(("groups", i, "host", "gpu"), told))
+    return found
+
+
+def _machine_type(group: ScaleGroup) -> str | None:
+    """The machine type that the group names, or else the only one that has its GPUs."""
+    if group.provider.kind != "gce":
+        return None
+    fitting = machines_with(group.device.variant or "")
+    chosen = group.provider.settings.get("machine_type", fitting[0] if len(fitting) == 1 else None)
+    return chosen if isinstance(chosen, str) else None
 
 
 def _valid(model: type[T], items: Any) -> dict[int, T]:

@@ -6,6 +6,9 @@ from typing import NamedTuple
 _CHIPS_PER_HOST = 4
 _V5P_LARGEST_CORES = 12288
 _V4_LARGEST_CORES = 4096
+_PARTS_OF_A_CUBE = (4, 8, 16, 32)
+_CUBE = 64
+"""Chips that are connected all round, of which larger slices are made."""
 _LITE_SINGLE_HOST = (1, 4, 8)
 _LITE_MULTI_HOST = (16, 32, 64, 128, 256)
 _VARIANT = re.compile(r"(v4|v5p|v5litepod|v6e)-(\d+)")
@@ -27,7 +30,8 @@ def tpu_variant(name: str) -> TpuVariant | None:
     """The size of a known variant.
 
     The number after v4 and v5p counts TensorCores, two a chip; after v5litepod and v6e it counts chips. Up to 8 chips of
-    v5litepod and v6e share one host; every larger slice, and every v4 and v5p, has four chips a host.
+    v5litepod and v6e share one host; every larger slice, and every v4 and v5p, has four chips a host. A v4 or v5p is a part of
+    a cube of 64 chips, or whole cubes.
     """
     match = _VARIANT.fullmatch(name)
     if match is None:
@@ -35,7 +39,7 @@ def tpu_variant(name: str) -> TpuVariant | None:
     family, number = match[1], int(match[2])
     if family in ("v4", "v5p"):
         chips, largest = number // 2, _V4_LARGEST_CORES if family == "v4" else _V5P_LARGEST_CORES
-        if number % 8 or not 8 <= number <= largest:
+        if number % 2 or number > largest or not (chips in _PARTS_OF_A_CUBE or (chips and chips % _CUBE == 0)):
             return None
         return TpuVariant(chips // _CHIPS_PER_HOST, _CHIPS_PER_HOST)
     if number in _LITE_SINGLE_HOST:

@@ -115,6 +115,45 @@ def test_a_contradiction_of_the_variant_table_binds_google_and_warns_elsewhere(t
         assert [told in str(problem) for problem in bad.value.problems] == [True]
 
 
+GPUS = "device: {type: gpu, variant: h100}, host: {cpu: 26, gpu: 8}, max_slices: 1"
+
+
+@pytest.mark.parametrize(
+    ("group", "told"),
+    [
+        (
+            f"{GPUS}, provider: {{kind: gce, machine_type: a3-highgpu-1g}}",
+            "8 contradicts a3-highgpu-1g, which has 1 h100; set it to 1",
+        ),
+        (
+            "host: {cpu: 4}, max_slices: 1, provider: {kind: gce, machine_type: g2-standard-24}",
+            "0 contradicts g2-standard-24, which has 2 l4; set it to 2",
+        ),
+        (
+            f"{GPUS.replace('8', '4').replace('h100', 'b200')}, provider: {{kind: gce}}",
+            "4 contradicts a4-highgpu-8g, which has 8 b200; set it to 8",
+        ),
+    ],
+)
+def test_gpus_that_the_machine_type_does_not_have_are_a_mistake(tmp_path: Path, group: str, told: str) -> None:
+    assert problems(tmp_path, f"cluster: demo\ngroups:\n  - {{name: a, {group}}}\n") == [f"3: groups[0].host.gpu: {told}"]
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        "{kind: gce, machine_type: a3-highgpu-8g}",
+        "{kind: gce, machine_type: x9-new-4g}",
+        "{kind: gce}",
+        "{kind: sim, machine_type: a3-highgpu-1g}",
+        "{kind: gce, machine_type: [a3-highgpu-1g]}",
+    ],
+)
+def test_gpus_are_nobodys_business_where_the_machine_type_is_not_known(tmp_path: Path, provider: str) -> None:
+    path = write(tmp_path, f"cluster: demo\ngroups:\n  - {{name: a, {GPUS}, provider: {provider}}}\n")
+    assert load_cluster(path).warnings == ()
+
+
 def test_the_wrong_kind_of_host_is_a_mistake_for_a_known_variant_too(tmp_path: Path) -> None:
     text = "cluster: demo\ngroups:\n  - {name: a, device: {type: tpu, variant: v4-8}, host: big, max_slices: 1}\n"
     assert "groups[0].host" in problems(tmp_path, text)[0]

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from activities.providers.gcp.catalogue import GPU_MACHINES, machine_type, tpu_kind
+from activities.providers.gcp.catalogue import machine_type, tpu_kind
 from activities.providers.gcp.opening import connection_of
 from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Reach, Secret, TpuSettings, read
 from activities.providers.gcp.startup import told
 from activities.providers.port import Invalid, Order
+from penstock.model.gpu import GPU_MACHINES
 
 TPU: dict[str, Any] = {"project": "my-project"}
 GCE: dict[str, Any] = {"project": "my-project", "image": "family/debian-12"}

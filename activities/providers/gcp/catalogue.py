@@ -1,8 +1,9 @@
-"""What Google sells: TPU variants with their runtimes, and machine types with their GPUs."""
+"""What Google sells: TPU variants with their runtimes, and machine types for GPUs."""
 
 from typing import NamedTuple
 
 from activities.providers.port import Invalid
+from penstock.model.gpu import GPU_MACHINES, machines_with
 from penstock.model.tpu import TpuVariant, tpu_variant
 
 RUNTIME_VERSIONS = {
@@ -15,31 +16,6 @@ RUNTIME_VERSIONS = {
 
 _COMPUTE_ONLY = ("tpu7x", "v7")
 """Families that the Cloud TPU API does not have: Compute Engine and GKE alone sell them."""
-
-
-class Gpus(NamedTuple):
-    """The GPUs of one machine."""
-
-    variant: str
-    number: int
-
-
-def _shapes() -> dict[str, Gpus]:
-    shapes = {f"g2-standard-{cpus}": Gpus("l4", 1) for cpus in (4, 8, 12, 16, 32)}
-    shapes |= {"g2-standard-24": Gpus("l4", 2), "g2-standard-48": Gpus("l4", 4), "g2-standard-96": Gpus("l4", 8)}
-    shapes |= {f"a2-highgpu-{count}g": Gpus("a100-40gb", count) for count in (1, 2, 4, 8)}
-    shapes |= {"a2-megagpu-16g": Gpus("a100-40gb", 16)}
-    shapes |= {f"a2-ultragpu-{count}g": Gpus("a100-80gb", count) for count in (1, 2, 4, 8)}
-    shapes |= {f"a3-highgpu-{count}g": Gpus("h100", count) for count in (1, 2, 4, 8)}
-    shapes |= {"a3-megagpu-8g": Gpus("h100", 8), "a3-edgegpu-8g": Gpus("h100", 8)}
-    return shapes | {"a3-ultragpu-8g": Gpus("h200", 8), "a4-highgpu-8g": Gpus("b200", 8)}
-
-
-GPU_MACHINES = _shapes()
-"""Machine types whose GPUs come with them: nothing is attached, and host maintenance ends the machine."""
-
-_SPELLINGS = {"a100": ("a100-40gb", "a100-80gb"), "nvidia-l4": ("l4",)}
-"""Other names under which groups know a GPU."""
 
 
 class TpuKind(NamedTuple):
@@ -76,17 +52,12 @@ def hosts_of(accelerator_type: str) -> int | None:
 def machine_type(chosen: str | None, *, variant: str | None) -> str:
     """The machine type to order: the one chosen, or the only one that has these GPUs; `Invalid` if they contradict."""
     if chosen is None:
-        fitting = sorted(name for name, gpus in GPU_MACHINES.items() if variant and gpus.variant in _spelled(variant))
+        fitting = machines_with(variant) if variant else []
         if len(fitting) == 1:
             return fitting[0]
         offer = f"; {variant} comes with {', '.join(fitting)}" if fitting else ", such as n2-standard-8"
         raise Invalid(f"gce needs provider.machine_type{offer}")
     gpus = GPU_MACHINES.get(chosen)
-    known = {shape.variant for shape in GPU_MACHINES.values()} | set(_SPELLINGS)
-    if gpus and variant and variant.lower() in known and gpus.variant not in _spelled(variant):
+    if gpus and variant and (sold := machines_with(variant)) and chosen not in sold:
         raise Invalid(f"machine_type {chosen} has {gpus.number} × {gpus.variant}, but the group's device.variant is {variant}")
     return chosen
-
-
-def _spelled(variant: str) -> tuple[str, ...]:
-    return _SPELLINGS.get(variant.lower(), (variant.lower(),))

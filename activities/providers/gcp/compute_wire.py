@@ -10,6 +10,7 @@ from activities.providers.gcp import catalogue
 from activities.providers.gcp.naming import HEALTH_KEY, HOSTS_LABEL, RESOURCE_LABEL, machine_names, owner, ownership_labels
 from activities.providers.gcp.settings import LONGEST_RUN_SECONDS, Capacity, ComputeSettings, Reach
 from activities.providers.port import Invalid, Labels, Order, Phase, Ref
+from penstock.model.gpu import GPU_MACHINES
 from penstock.model.units import format_seconds
 
 _PHASES = {
@@ -120,7 +121,7 @@ def _scheduling(order: Order, settings: ComputeSettings) -> compute_v1.Schedulin
     """Preempted machines stop and stay until deleted, so that a preemption is told from a machine that somebody deleted."""
     scheduling = compute_v1.Scheduling()
     spot = settings.capacity_of(order) is Capacity.SPOT
-    if order.queued or spot or _machine_type(order, settings) in catalogue.GPU_MACHINES:
+    if order.queued or spot or _machine_type(order, settings) in GPU_MACHINES:
         scheduling.on_host_maintenance = "TERMINATE"
     if order.queued or spot:
         scheduling.provisioning_model = "FLEX_START" if order.queued else "SPOT"
