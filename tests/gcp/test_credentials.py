@@ -19,16 +19,6 @@ from activities.providers.port import PermissionDenied, Scope
 from activities.providers.registry import Providers
 
 
-@pytest.fixture
-def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which nobody is logged in; its home."""
-    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("NO_GCE_CHECK", "true")
-    return tmp_path
-
-
 class _Tokens(BaseHTTPRequestHandler):
     """A token server; what it answers is in the path."""
 

@@ -21,10 +21,12 @@ from activities.providers.gcp.settings import Capacity, ComputeSettings, Connect
 from activities.providers.gcp.startup import told
 from activities.providers.port import Order, PermissionDenied, ProviderError
 from penstock.contract.answers import Finding
+from penstock.model.gpu import GPU_MACHINES
 
 NEARLY_USED = 0.8
 """The part of a quota that is worth a look once it is used: Google takes hours to days to give more."""
 MORE = "ask Google for more (console: IAM & Admin, Quotas), or lower max_slices"
+_ALL_REGIONS = "GPUS_ALL_REGIONS"
 _HOSTS = {"gcp-tpu": "https://tpu.googleapis.com", "gce": "https://compute.googleapis.com"}
 
 
@@ -54,9 +56,9 @@ def check_order(kind: str, order: Order) -> None:
 
 
 async def credentials(account: str, connection: Connection) -> Finding:
-    """Whether this process can speak to Google at all; with an emulator it need not."""
+    """Whether this process can speak to Google at all; with an emulator of the account's API it need not."""
     subject = f"{account}: credentials"
-    if connection.endpoint is not None or connection.tpu_endpoint is not None:
+    if _is_emulated(account.partition(":")[0], connection):
         return Finding(subject=subject, ok=True, message="none are needed for an emulator")
     missing = await asyncio.to_thread(check_credentials)
     if missing is None:
@@ -65,14 +67,26 @@ async def credentials(account: str, connection: Connection) -> Finding:
     return Finding(subject=subject, ok=False, message=said, fix=fix)
 
 
+def _is_emulated(kind: str, connection: Connection) -> bool:
+    """Whether the API of the kind is somebody else's than Google's; the other one does not matter."""
+    return (connection.tpu_endpoint if kind == "gcp-tpu" else connection.endpoint) is not None
+
+
+def clock_url(kind: str, connection: Connection) -> str | None:
+    """Who is asked for the time: Google, or the emulator, where its Compute API is known; its TPU API has no header for it."""
+    return connection.endpoint if _is_emulated(kind, connection) else _HOSTS[kind]
+
+
 async def clock(kind: str, connection: Connection) -> Clock | None:
-    """The cloud's time by the header of any reply; None if it does not answer."""
-    began = time.monotonic()
+    """The cloud's time by the header of any reply; None if it does not answer, or there is nobody to ask."""
+    began, url = time.monotonic(), clock_url(kind, connection)
+    if url is None:
+        return None
     timeout = aiohttp.ClientTimeout(total=CALL_SECONDS)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(connection.endpoint or _HOSTS[kind], allow_redirects=False) as reply,
+            session.get(url, allow_redirects=False) as reply,
         ):
             said = reply.headers.get("Date")
     except (aiohttp.ClientError, OSError, TimeoutError):
@@ -121,20 +135,21 @@ def _read_quotas(connection: Connection, region: str) -> Sequence[Any]:
 
 
 def _gpus(wanted: Sequence[Wanted], region: str) -> Counter[str]:
-    """How many GPUs of each quota the region's groups may have together."""
+    """How many GPUs of each quota the region's groups may have together; without a region, of the quota over all of them."""
     found: Counter[str] = Counter()
     for order, at_most in wanted:
-        if _region(order) != region:
+        if region and _region(order) != region:
             continue
         try:
             settings = read(ComputeSettings, order.settings)
-            gpus = catalogue.GPU_MACHINES.get(catalogue.machine_type(settings.machine_type, variant=order.variant))
+            gpus = GPU_MACHINES.get(catalogue.machine_type(settings.machine_type, variant=order.variant))
             spot = settings.capacity_of(order) is Capacity.SPOT
         except ProviderError:
             continue
         if gpus is not None:
             name = gpus.variant.removesuffix("-40gb").upper().replace("-", "_")
-            found[f"{'PREEMPTIBLE_' if spot else ''}NVIDIA_{name}_GPUS"] += at_most * order.hosts * gpus.number
+            metric = f"{'PREEMPTIBLE_' if spot else ''}NVIDIA_{name}_GPUS" if region else _ALL_REGIONS
+            found[metric] += at_most * order.hosts * gpus.number
     return found
 
 
