@@ -88,6 +88,8 @@ class Behaviour(Value):
     """How much later than the end of the boot the API says so: hosts may serve long before."""
     delete_latency_seconds: Seconds = Field(default=0.0, alias="delete_latency")
     """From the call to being gone; also from a preemption to its end."""
+    suspend_latency_seconds: Seconds = Field(default=0.0, alias="suspend_latency")
+    """From a queued resource being suspended to its node showing that it is preempted."""
     reply_latency_seconds: Seconds = Field(default=0.0, alias="reply_latency")
     """From the moment a create is stored to its reply."""
     queue_latency_seconds: Seconds = Field(default=0.0, alias="queue_latency")

@@ -162,10 +162,12 @@ class Cloud:
             raise Refusal(
                 Code.FAILED_PRECONDITION, f"{machine.name} is {machine.stage(now)}; only what was given can be taken away"
             )
-        stopped_at = now
+        behaviour = self.behaviour(machine.zone)
+        preempted_at = now if machine.queued is None else now + timedelta(seconds=behaviour.suspend_latency_seconds)
+        stopped_at = preempted_at
         if machine.kind is Kind.INSTANCE or not machine.stops_when_preempted:
-            stopped_at = now + timedelta(seconds=self.behaviour(machine.zone).delete_latency_seconds)
-        update: dict[str, Any] = {"preempted_at": now, "stopped_at": stopped_at}
+            stopped_at += timedelta(seconds=behaviour.delete_latency_seconds)
+        update: dict[str, Any] = {"preempted_at": preempted_at, "stopped_at": stopped_at}
         if not machine.stops_when_preempted:
             update["gone_at"] = stopped_at
         taken = machine.model_copy(update=update)

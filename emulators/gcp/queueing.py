@@ -118,9 +118,9 @@ class Queueing:
         if call.failures:
             self._cloud.keep(operation)
             return operation
-        latency = timedelta(seconds=self._cloud.behaviour(queued.zone).delete_latency_seconds)
-        leaving = [node.model_copy(update={"gone_at": node.gone_at or now + latency}) for node in nodes]
-        gone_at = queued.gone_at or max([now + latency, *(node.gone_at for node in leaving if node.gone_at is not None)])
+        end = now + timedelta(seconds=self._cloud.behaviour(queued.zone).delete_latency_seconds)
+        leaving = [node.model_copy(update={"gone_at": min(node.gone_at or end, end)}) for node in nodes]
+        gone_at = queued.gone_at or end
         operation = operation.model_copy(update={"done_at": gone_at})
         self._cloud.keep(*leaving, queued.model_copy(update={"gone_at": gone_at}), operation)
         return operation

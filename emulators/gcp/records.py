@@ -114,13 +114,15 @@ class Machine(Record):
             return Stage.GONE
         if self.waits_until is not None and self.gone_at is None:
             return Stage.PENDING if now < self.waits_until else Stage.GONE
+        warned = self.preempted_at is not None and now < self.preempted_at
         if (
             self.preempted_at is not None
             and self.stopped_at is not None
+            and not warned
             and (self.gone_at is None or not self.stops_when_preempted)
         ):
             return Stage.STOPPING if now < self.stopped_at else Stage.PREEMPTED
-        if self.gone_at is not None:
+        if self.gone_at is not None and not warned:
             return Stage.DELETING
         if self.repaired_at is not None and now < self.repaired_at:
             return Stage.REPAIRING
@@ -154,6 +156,7 @@ class Machine(Record):
             self.answering_at,
             self.waits_until,
             self.failed_at,
+            self.preempted_at,
             self.stopped_at,
             self.repaired_at,
             self.gone_at,

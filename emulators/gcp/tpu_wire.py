@@ -28,6 +28,7 @@ _STATES = {
     Stage.DELETING: _State.DELETING,
     Stage.GONE: _State.TERMINATED,
 }
+_LEAVING = (Stage.STOPPING, Stage.PREEMPTED, Stage.DELETING)
 _OPERATION_METADATA = "type.googleapis.com/google.cloud.common.OperationMetadata"
 """What the service sends; its fields are those of tpu.v2's own type, which clients expect and do not get."""
 
@@ -74,7 +75,7 @@ def queued_state(queued: Queued, nodes: Sequence[Machine], now: datetime, *, acc
     stages = [node.stage(now) for node in nodes]
     if any(stage is Stage.GONE for stage in stages):
         return (_QueuedState.SUSPENDED if all(s is Stage.GONE for s in stages) else _QueuedState.SUSPENDING), None
-    if any(stage in (Stage.STOPPING, Stage.PREEMPTED, Stage.DELETING) for stage in stages):
+    if any(node.preempted_at is not None for node in nodes) or any(stage in _LEAVING for stage in stages):
         return _QueuedState.SUSPENDING, None
     if any(stage in (Stage.PROVISIONING, Stage.STAGING) for stage in stages):
         return _QueuedState.PROVISIONING, None

@@ -100,6 +100,21 @@ def test_while_its_node_goes_it_is_suspending(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
+def test_it_may_be_suspending_before_its_node_says_so(gcp: RunningGcp) -> None:
+    async def story(zone: TpuZone) -> None:
+        await zone.enqueue("q-1")
+        await zone.queued_until("q-1", State.ACTIVE)
+        await zone.admin.behave(zone.zone, suspend_latency="300ms", delete_latency="1h")
+        await zone.admin.preempt("q-1", zone=zone.zone)
+        state = await zone.queued("q-1")
+        assert (state.state, state.state_initiator) == (State.SUSPENDING, tpu_v2.QueuedResourceState.StateInitiator.SERVICE)
+        preempted = tpu_v2.Node.State.PREEMPTED
+        await until(lambda: zone.get("q-1"), lambda node: node.state == preempted, seconds=SECONDS)
+        assert (await zone.queued("q-1")).state == State.SUSPENDING
+
+    play_tpu(gcp, story)
+
+
 def test_who_waits_too_long_fails_and_stays_until_deleted(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, hold_queue=True)

@@ -123,6 +123,21 @@ def test_a_queued_order_that_the_cloud_gave_up_says_why(endpoints: Endpoints) ->
     on_a_cloud(endpoints, story)
 
 
+def test_a_queued_slice_that_is_about_to_be_taken_away_is_preempted_while_its_hosts_still_answer(endpoints: Endpoints) -> None:
+    async def story(cloud: TpuCloud) -> None:
+        order = order_of(cloud, queued=True)
+        await cloud.provider.create(order)
+        await observed(cloud, order.ref, lambda seen: seen.healthy)
+        await cloud.behave(suspend_latency="1h")
+        await cloud.preempt(order.ref)
+        seen = await cloud.provider.observe(order.ref)
+        assert (seen.phase, seen.healthy, seen.failure) == (Phase.PREEMPTED, True, None)
+        assert [item.phase for item in (await listed(cloud)).items] == [Phase.PREEMPTED]
+        await gone(cloud, order)
+
+    on_a_cloud(endpoints, story)
+
+
 def test_a_queued_slice_that_was_taken_away_is_preempted_until_it_is_deleted(endpoints: Endpoints) -> None:
     async def story(cloud: TpuCloud) -> None:
         order = order_of(cloud, queued=True)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from google.cloud import tpu_v2
 
+from activities.providers.gcp.naming import ownership_labels, ownership_metadata
 from activities.providers.gcp.settings import Reach, TpuSettings, read
-from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, node_of, queued_of
-from activities.providers.port import Order, Phase
+from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, node_of, queued_of, standing
+from activities.providers.port import Labels, Order, Phase
 
 STATES = {
     "CREATING": Phase.BOOTING,
@@ -36,6 +37,39 @@ def test_every_state_of_a_node_is_a_phase(state: tpu_v2.Node.State) -> None:
     assert node.phase is STATES[state.name]
     assert (node.failure is not None) == (node.phase is Phase.FAILED or state.name == "REPAIRING")
     assert node.serving == (node.phase in (Phase.BOOTING, Phase.RUNNING))
+
+
+QUEUE = tpu_v2.QueuedResourceState
+OURS = Labels(cluster="c", group="g", slice="s")
+OTHERS = Labels(cluster="c", group="g", slice="t")
+
+
+def seen(state: tpu_v2.Node.State, queued: tpu_v2.QueuedResourceState, labels: Labels = OURS) -> tuple[SeenNode, SeenQueued]:
+    """A node of ours, and the queued resource of its name."""
+    node, asked = (
+        tpu_v2.Node(state=state, accelerator_type="v4-8", labels=ownership_labels(whose), metadata=ownership_metadata(whose))
+        for whose in (OURS, labels)
+    )
+    resource = tpu_v2.QueuedResource(tpu={"node_spec": [{"node": asked}]}, state=queued)
+    return SeenNode(tpu_v2.Node.pb(node)), SeenQueued(tpu_v2.QueuedResource.pb(resource))
+
+
+@pytest.mark.parametrize("suspended", [QUEUE.State.SUSPENDING, QUEUE.State.SUSPENDED], ids=lambda state: state.name)
+@pytest.mark.parametrize("state", tpu_v2.Node.State, ids=lambda state: state.name)
+def test_a_node_whose_queued_resource_google_suspends_is_preempted_in_every_state(
+    state: tpu_v2.Node.State, suspended: tpu_v2.QueuedResourceState.State
+) -> None:
+    by_google = QUEUE(state=suspended, state_initiator=QUEUE.StateInitiator.SERVICE)
+    assert standing(*seen(state, by_google)) == (Phase.PREEMPTED, None)
+
+
+@pytest.mark.parametrize("state", tpu_v2.Node.State, ids=lambda state: state.name)
+def test_a_node_goes_by_its_own_state_otherwise(state: tpu_v2.Node.State) -> None:
+    by_google = QUEUE(state=QUEUE.State.SUSPENDED, state_initiator=QUEUE.StateInitiator.SERVICE)
+    by_user = QUEUE(state=QUEUE.State.SUSPENDED, state_initiator=QUEUE.StateInitiator.USER)
+    for queued in (QUEUE(state=QUEUE.State.ACTIVE), by_user):
+        assert standing(*seen(state, queued))[0] is STATES[state.name]
+    assert standing(*seen(state, by_google, OTHERS))[0] is STATES[state.name]
 
 
 QUEUED_STATES = {

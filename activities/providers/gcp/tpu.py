@@ -21,7 +21,7 @@ from activities.providers.gcp.quoting import unspoken
 from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
 from activities.providers.gcp.startup import told
 from activities.providers.gcp.tpu_client import Opened, call_fault, open_client
-from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, is_ours
+from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, is_ours, standing
 from activities.providers.port import (
     Adopted,
     Conflict,
@@ -81,12 +81,10 @@ class TpuProvider:
                 node = await self._node(ref) if queued is not None and queued.active else node
             if node is None or not is_ours(node, ref):
                 return await self._without_node(ref, node, queued)
-            phase = node.phase
-            if phase is Phase.DELETING and node.pb.queued_resource:
-                queued = await self._queued(ref)
-                phase = Phase.PREEMPTED if queued is not None and queued.preempted else phase
-            hosts = await self._hosts(ref, node)
-        seen = Observation(ref=ref, phase=phase, hosts=hosts, created_at=node.created_at, failure=node.failure)
+            missing = queued is None and bool(node.pb.queued_resource)
+            hosts, queued = await asyncio.gather(self._hosts(ref, node), self._queued(ref) if missing else _known(queued))
+        phase, failure = standing(node, queued)
+        seen = Observation(ref=ref, phase=phase, hosts=hosts, created_at=node.created_at, failure=failure)
         return seen.model_copy(update={"phase": Phase.RUNNING}) if seen.healthy and phase is Phase.BOOTING else seen
 
     async def list(self, location: str, *, cluster: str) -> Listing:
@@ -269,11 +267,10 @@ class TpuProvider:
 
     def _listed(self, name: str, node: SeenNode | None, queued: SeenQueued | None, location: str) -> Observation | None:
         if node is not None and (labels := node.owner) is not None:
-            taken = node.phase is Phase.DELETING and queued is not None and queued.preempted
-            phase = Phase.PREEMPTED if taken else node.phase
+            phase, failure = standing(node, queued)
             reach = self._connection.asking(node.health_said).reach
             hosts = tuple(Host(address=address) for address in node.addresses(reach))
-            created_at, failure = node.created_at, node.failure
+            created_at = node.created_at
         elif queued is not None and (labels := queued.owner) is not None:
             phase, hosts, created_at = queued.phase, (Host(),) * queued.hosts, queued.created_at
             failure = queued.failure(self._place(location))
@@ -334,6 +331,10 @@ class TpuProvider:
 
     def _queued_name(self, ref: Ref) -> str:
         return f"{self._parent(ref.location)}/queuedResources/{ref.name}"
+
+
+async def _known(queued: SeenQueued | None) -> SeenQueued | None:
+    return queued
 
 
 async def _taken(begun: AsyncOperation) -> operations_pb2.Operation:

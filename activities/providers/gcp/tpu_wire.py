@@ -216,6 +216,13 @@ class SeenQueued(NamedTuple):
         return failure_of(fault._replace(meaning=Meaning.STOCKOUT) if expired else fault, place)
 
 
+def standing(node: SeenNode, queued: SeenQueued | None) -> tuple[Phase, Failure | None]:
+    """What a node says of itself, unless its queued resource says that Google takes it back: nodes hear of it late, or never."""
+    if queued is not None and queued.preempted and queued.owner == node.owner:
+        return Phase.PREEMPTED, None
+    return node.phase, node.failure
+
+
 def name_of(pb: Any) -> str:
     """The last part of a full name."""
     return str(pb.name).rsplit("/", 1)[-1]
