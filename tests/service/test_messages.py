@@ -3,19 +3,23 @@
 import asyncio
 import json
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from temporalio import activity
+from temporalio.worker import Worker
 
 from activities.deciding import Deciding
 from penstock.client import AutoscalerClient, Refused
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
+from penstock.contract.lives import SliceReport, SliceReports
 from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, size_of
 from penstock.contract.names import autoscaler_id
 from penstock.contract.orders import Orders
 from penstock.contract.sending import as_demand
+from penstock.core.state import AutoscalerState
 from penstock.model.slices import SliceState
 from tests.service.histories import recorded
 from tests.service.machine import Machine
@@ -23,6 +27,10 @@ from tests.service.stage import Stage, group, served_here
 from tests.service.test_demand import played, ready, recovered, tasks
 from worker import assembly
 from worker.devserver import installed_executable
+from workflows.autoscaler import AutoscalerWorkflow
+
+AT: dict[str, Any] = {"since": datetime(2030, 1, 1, tzinfo=UTC), "ordered_at": datetime(2030, 1, 1, tzinfo=UTC)}
+"""When a slice was ordered, and has been where it is since."""
 
 
 async def send(stage: Stage, name: str, *inputs: str) -> None:
@@ -130,6 +138,36 @@ def test_messages_that_come_while_a_decision_is_made_count_in_the_next_one(
         assert [first.begun < message < first.ended for message in record.signals(names.DEMAND)] == [True] * 6
 
     played(machine, story, group(max_slices=10), start=False)
+
+
+def test_questions_leave_no_trace_that_a_worker_after_this_one_would_not_find(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked between two reports of slices that come during one decision. A replay hears the reports, and not the questions."""
+
+    async def story(stage: Stage) -> None:
+        asked: asyncio.Future[AutoscalerState] = asyncio.get_running_loop().create_future()
+
+        class Questioned(Deciding):
+            @activity.defn(name=names.DECIDE)
+            async def decide(self, cluster: str) -> Orders:
+                for sequence in (1, 2):
+                    booting = SliceReport(slice_id="s", group="small", state=SliceState.BOOTING, sequence=sequence, **AT)
+                    await stage.workflow.signal(names.SLICES_REPORTED, SliceReports(reports=(booting,)))
+                    state = await stage.autoscaler.dump()
+                asked.set_result(state)
+                await asyncio.Event().wait()  # Until the worker is stopped: nothing else happens to the state.
+                return await super().decide(cluster)
+
+        monkeypatch.setattr(assembly, "Deciding", Questioned)
+        async with served_here(stage, monkeypatch):
+            before = await asked
+        async with Worker(stage.client, task_queue=f"own-{stage.cluster}", workflows=[AutoscalerWorkflow]):
+            after = await stage.autoscaler.dump()
+        assert [piece.sequence for piece in after.slices] == [2]
+        assert after == before
+
+    played(machine, story, start=False)
 
 
 def test_demand_never_drifts(machine: Machine) -> None:
