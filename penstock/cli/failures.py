@@ -18,6 +18,10 @@ EXIT_INTERRUPTED = 130
 """What shells say of a program that Ctrl-C ended."""
 
 
+TOLD = 30
+"""Mistakes in files that are told before the rest are only counted: about a screen, and whoever mends them tries again."""
+
+
 class CommandFailed(Exception):  # noqa: N818 - it says what happened to the command
     """A command cannot do its work: a sentence, what to do about it line by line, and the exit code."""
 
@@ -35,6 +39,8 @@ class CommandFailed(Exception):  # noqa: N818 - it says what happened to the com
 
 
 def tell_problems(problems: Sequence[Problem], kind: str) -> None:
-    """Say what is wrong with files, one line each, on standard error."""
-    for problem in problems:
+    """Say what is wrong with files, one line each, on standard error; beyond the first so many only how many more."""
+    for problem in problems[:TOLD]:
         click.echo(f"{kind}: {problem}", err=True)
+    if len(problems) > TOLD:
+        click.echo(f"and {len(problems) - TOLD:,} more", err=True)

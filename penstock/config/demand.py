@@ -1,12 +1,13 @@
 """Reading demand files: tasks one by one, or many at once with `count`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError, model_validator
 
 from penstock.config.documents import read_document
-from penstock.config.problems import BadInput, Problem, problems_of
+from penstock.config.problems import BadInput, problems_of
 from penstock.contract.tasks import DemandItem
 from penstock.model.building import build_demand
 from penstock.model.demand import Demand
@@ -40,5 +41,16 @@ def load_demand(path: Path) -> Demand:
     demand = build_demand(part for item in items for part in item.parts())
     if demand.duplicate is not None:
         message = f"task id {demand.duplicate!r} stands here twice; give every task an id of its own"
-        raise BadInput([Problem(document.file, None, "tasks", message)])
+        raise BadInput([document.problem(("tasks", _second(items, demand.duplicate)), message)])
     return demand
+
+
+def _second(items: Sequence[DemandItem], task_id: str) -> int:
+    """The position of the item that brings a task id for the second time."""
+    times = 0
+    for i, item in enumerate(items):
+        if task_id.startswith(item.id):
+            times += build_demand(item.parts()).task_ids.count(task_id)
+        if times > 1:
+            return i
+    raise AssertionError("the id stands there twice")

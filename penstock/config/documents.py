@@ -2,26 +2,35 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
+from penstock.config.json_lines import Located, located
 from penstock.config.problems import BadInput, Problem, line_of
 from penstock.contract.problems import path_text
 from penstock.model.cluster import Where
 
 
-class Document(NamedTuple):
-    """A file's data, and the line on which each part of it stands."""
+class Document:
+    """A file's data, and the line on which each part of it stands, looked for once somebody asks."""
 
-    file: str
-    data: Any
-    lines: dict[Where, int]
+    def __init__(self, file: str, data: Any, find_lines: Callable[[], dict[Where, int]]) -> None:
+        self.file = file
+        self.data = data
+        self._find_lines = find_lines
+
+    @cached_property
+    def lines(self) -> dict[Where, int]:
+        """The line of every part, by its path."""
+        return self._find_lines()
 
     def under(self, key: str) -> "Document":
         """The same file, as if its content stood under a key."""
-        return Document(self.file, {key: self.data}, {(key, *where): line for where, line in self.lines.items()})
+        return Document(self.file, {key: self.data}, lambda: {(key, *where): line for where, line in self.lines.items()})
 
     def problem(self, where: Where, message: str) -> Problem:
         """A mistake at a path of the file."""
@@ -56,8 +65,12 @@ def _read_json(file: str, text: str) -> Document:
     except ValueError as error:
         raise BadInput([Problem(file, None, "", f"is not JSON: {error}")]) from None
     if repeated:
-        raise BadInput([Problem(file, None, key, "stands twice in one place; remove one") for key in repeated])
-    return Document(file, data, {})
+        raise BadInput(_repetitions(file, located(text)))
+    return Document(file, data, lambda: located(text).lines)
+
+
+def _repetitions(file: str, found: Located) -> list[Problem]:
+    return [Problem(file, line, path_text(where), "stands twice in one place; remove one") for where, line in found.repeated]
 
 
 def _read_yaml(file: str, text: str) -> Document:
@@ -74,7 +87,7 @@ def _read_yaml(file: str, text: str) -> Document:
         raise BadInput([Problem(file, mark.line + 1 if mark else None, "", f"is not YAML: {problem}")]) from None
     if repeated:
         raise BadInput(repeated)
-    return Document(file, {} if data is None else data, lines)
+    return Document(file, {} if data is None else data, lambda: lines)
 
 
 def _note_lines(node: yaml.Node, where: Where, file: str, lines: dict[Where, int], repeated: list[Problem]) -> None:

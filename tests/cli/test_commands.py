@@ -314,3 +314,11 @@ def test_every_mistake_in_a_file_is_told_with_its_line_before_anything_is_sent(t
         told = penstock(*arguments)
         assert told.returncode == 2
         assert all(mistake in told.stderr for mistake in mistakes), told.stderr
+
+
+def test_of_thousands_of_mistakes_the_first_are_told_and_the_rest_counted(tmp_path: Path) -> None:
+    (tmp_path / "demand.json").write_text(json.dumps([{"id": f"t{i}", "colour": "red"} for i in range(2000)], indent=1))
+    told = Commands({"TEMPORAL_ADDRESS": NOWHERE}, folder=tmp_path)("demand", "submit", "demand.json")
+    lines = told.stderr.splitlines()
+    assert (told.returncode, len(lines), lines[-1]) == (2, 31, "and 1,970 more")
+    assert lines[29].startswith("error: demand.json:120: tasks[29].colour: unknown key")

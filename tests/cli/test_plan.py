@@ -86,9 +86,10 @@ def test_bad_input_is_status_2_and_names_every_mistake_in_every_file(tmp_path: P
     demand.write_text('[{"id": "t", "cpus": 4}]')
     told = penstock("plan", str(cluster), str(demand))
     assert (told.returncode, told.stdout) == (2, "")
+    known = "constraints, count, device, gang, id, preemptible, resources"
     assert told.stderr.splitlines() == [
         f"error: {cluster}:3: groups[0].max_slices: 'x' is not a number; write it like 4",
-        f"error: {demand}: tasks[0].cpus: unknown key; known keys: constraints, count, device, gang, id, preemptible, resources",
+        f"error: {demand}:1: tasks[0].cpus: unknown key; known keys: {known}",
     ]
 
 

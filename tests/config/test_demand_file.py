@@ -67,9 +67,10 @@ def test_a_mistake_names_its_path_and_its_fix(tmp_path: Path, item: dict[str, An
     assert told in str(bad.value)
 
 
-def test_a_task_id_belongs_to_one_task(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="task id 't' stands here twice"):
-        load_demand(write(tmp_path, [{"id": "t"}, {"id": "t"}]))
+@pytest.mark.parametrize("again", [{"id": "t/1"}, {"id": "t", "count": 2}, {"id": "t", "gang": {"size": 2}}])
+def test_a_task_id_belongs_to_one_task(tmp_path: Path, again: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=r"demand\.json:\d+: tasks\[2\]: task id 't/\d' stands here twice"):
+        load_demand(write(tmp_path, [{"id": "t", "count": 2}, {"id": "u"}, again]))
 
 
 def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -100,4 +101,42 @@ def test_a_mistake_in_a_yaml_list_has_its_line(tmp_path: Path) -> None:
     path = tmp_path / "demand.yaml"
     path.write_text("- id: a\n- id: b\n  colour: red\n")
     with pytest.raises(BadInput, match=r"demand\.yaml:3: tasks\[1\]\.colour: unknown key"):
+        load_demand(path)
+
+
+def test_a_mistake_in_a_json_file_has_its_line_and_a_key_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "demand.json"
+    path.write_text(
+        """\
+{"tasks": [
+  {"id": "a, [{\\"", "resources": {
+    "cpu":
+      "x"}},
+  {"id": "b", "constraints": [], "device": {}, "colour": "red"},
+\t{"resources":\r
+  {"memory": "lots"}}
+]}
+"""
+    )
+    with pytest.raises(BadInput) as bad:
+        load_demand(path)
+    assert {(problem.line, problem.path) for problem in bad.value.problems} >= {
+        (3, "tasks[0].resources.cpu"),
+        (5, "tasks[1].colour"),
+        (6, "tasks[2].id"),
+        (7, "tasks[2].resources.memory"),
+    }
+
+
+def test_a_mistake_in_a_json_list_has_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "demand.json"
+    path.write_text('[{"id": "a"},\n{"id": "b",\n"colour": "red"}]')
+    with pytest.raises(BadInput, match=r"demand\.json:3: tasks\[1\]\.colour: unknown key"):
+        load_demand(path)
+
+
+def test_a_key_that_stands_twice_in_a_json_file_has_its_path_and_the_line_of_the_second(tmp_path: Path) -> None:
+    path = tmp_path / "demand.json"
+    path.write_text('[{"id": "a"},\n{"id": "b",\n"count": 1,\n"count": 2}]')
+    with pytest.raises(BadInput, match=r"demand\.json:4: \[1\]\.count: stands twice in one place; remove one"):
         load_demand(path)
