@@ -48,8 +48,7 @@ async def _delete(reach: Reach, *, force: bool, sure: bool, wait: bool, as_json:
         done = await autoscaler.delete(force=force)
     click.echo(f"{reach.cluster}: {done.message}.", err=as_json)
     if wait:
-        async with at_server(reach, seconds=None) as client:
-            await _until_gone(client, str(reach.cluster), console)
+        await _stay(reach, console)
         click.echo(f"Cluster {reach.cluster} is gone.", err=as_json)
     if as_json:
         print_json(done, cluster=reach.cluster, gone=wait)
@@ -66,6 +65,18 @@ def _ask(before: ClusterStatus, *, force: bool, err: bool) -> None:
         raise CommandFailed("nobody answered, so nothing was deleted; --yes answers beforehand", code=EXIT_REFUSED) from None
     if not meant:
         raise CommandFailed("nothing was deleted", code=EXIT_REFUSED)
+
+
+async def _stay(reach: Reach, console: Console) -> None:
+    """Wait until the cluster is gone; whoever leaves earlier is told that the deletion goes on without them."""
+    try:
+        async with at_server(reach, seconds=None) as client:
+            await _until_gone(client, str(reach.cluster), console)
+    except asyncio.CancelledError:
+        click.echo(f"\nThe deletion of {reach.cluster} goes on.", err=True)
+        click.echo(f"  Watch it: penstock status --watch --cluster {reach.cluster}", err=True)
+        click.echo(f"  Stay until it is gone: penstock delete {reach.cluster}", err=True)
+        raise
 
 
 async def _until_gone(client: "Client", cluster: str, console: Console) -> None:

@@ -15,6 +15,7 @@ from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.screen import screen
 from penstock.cli.sim_calls import SimCalls
 from penstock.contract.addresses import DEFAULT_SIM_URL
+from penstock.core.reasons import some
 
 _WRITTEN = "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md"
 
@@ -48,11 +49,10 @@ def sim(ctx: click.Context, url: str | None) -> None:
 @click.pass_obj
 def list_(calls: SimCalls, zone: str | None, everything: bool, as_json: bool) -> None:
     """List what exists in the simulated cloud."""
-    items = [
-        item
-        for item in calls.call("GET", "/resources")["items"]
-        if zone in (None, item["zone"]) and (everything or item["phase"] != "gone")
-    ]
+    ever = calls.call("GET", "/resources")["items"]
+    if zone is not None:
+        _tell_strange(zone, ever)
+    items = [item for item in ever if zone in (None, item["zone"]) and (everything or item["phase"] != "gone")]
     if as_json:
         click.echo(json.dumps(items, indent=2))
     else:
@@ -65,7 +65,7 @@ def list_(calls: SimCalls, zone: str | None, everything: bool, as_json: bool) ->
 @click.pass_obj
 def show(calls: SimCalls, zone: str, as_json: bool) -> None:
     """Show how a zone behaves."""
-    _tell_strange(calls, zone)
+    _tell_strange(zone, calls.call("GET", "/resources")["items"])
     _tell_behaviour(zone, calls.call("GET", f"/zones/{quote(zone, safe='')}"), as_json=as_json)
 
 
@@ -90,7 +90,7 @@ def set_(calls: SimCalls, zone: str, behaviour: tuple[str, ...], reset: bool, as
     except CommandFailed as failed:
         hints = (_WRITTEN,) if failed.code == EXIT_BAD_INPUT else ()
         raise CommandFailed(failed.message, *failed.hints, *hints, code=failed.code) from None
-    _tell_strange(calls, zone)
+    _tell_mistyped(zone, calls.call("GET", "/resources")["items"])
     _tell_behaviour(zone, told, as_json=as_json)
 
 
@@ -104,6 +104,7 @@ def preempt(calls: SimCalls, name: str | None, zone: str | None, as_json: bool) 
     if (name is None) == (zone is None):
         raise click.UsageError("give the NAME of a resource or --zone, one of them")
     if zone is not None:
+        _tell_strange(zone, calls.call("GET", "/resources")["items"])
         taken = calls.call("POST", f"/zones/{quote(zone, safe='')}/preempt")["preempted"]
         told = f"Preempted in {zone}: {', '.join(taken) or 'nothing, for nothing there is preemptible'}."
     else:
@@ -153,12 +154,25 @@ def _pair(text: str) -> tuple[str, Any]:
         raise CommandFailed(f"the value of {key} cannot be read: {value!r}", code=EXIT_BAD_INPUT) from None
 
 
-def _tell_strange(calls: SimCalls, zone: str) -> None:
-    """Any zone can be told anything, also one that is only mistyped."""
-    used = sorted({item["zone"] for item in calls.call("GET", "/resources")["items"]})
+def _tell_strange(zone: str, ever: list[Any]) -> None:
+    """Warn of a zone in which nothing was ever made, while something was elsewhere."""
+    used = _zones(ever)
+    if zone not in used and used and not _tell_mistyped(zone, ever):
+        click.echo(f"warning: nothing was ever made in {zone}; something was in {some(used)}", err=True)
+
+
+def _tell_mistyped(zone: str, ever: list[Any]) -> bool:
+    """Any zone can be told anything, also one that is only mistyped; whether that was said."""
+    used = _zones(ever)
     close = get_close_matches(zone, used, n=1)
-    if zone not in used and close:
+    mistyped = zone not in used and bool(close)
+    if mistyped:
         click.echo(f"warning: nothing was ever made in {zone}; did you mean {close[0]}?", err=True)
+    return mistyped
+
+
+def _zones(ever: list[Any]) -> list[str]:
+    return sorted({item["zone"] for item in ever})
 
 
 def _tell_done(told: str, *, as_json: bool, **facts: Any) -> None:

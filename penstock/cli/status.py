@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
@@ -9,13 +10,14 @@ from rich.console import Group
 from rich.live import Live
 
 from penstock.cli.connect import Reach, at_cluster, cluster_options, json_option, perform
-from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET
+from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET, CommandFailed
 from penstock.cli.render_decision import print_decision, print_explanation
 from penstock.cli.render_slices import slices_view
 from penstock.cli.render_status import caption, status_view
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import ClusterStatus
 from penstock.core.explain import Status
+from penstock.core.reasons import some
 from penstock.model.slices import SliceState
 
 if TYPE_CHECKING:
@@ -152,11 +154,24 @@ async def _heard(autoscaler: "AutoscalerClient", since: int | None) -> ClusterSt
 async def _show_slices(reach: Reach, *, group: str | None, state: str | None, page: int, page_size: int, as_json: bool) -> int:
     async with at_cluster(reach) as autoscaler:
         found = await autoscaler.slices(group=group, state=state, page=page, page_size=page_size)
+        if group is not None and not found.total:
+            _check_group(group, await autoscaler.status())
     if as_json:
         print_json(found)
     else:
         screen().print(slices_view(found, datetime.now(UTC)))
     return 0
+
+
+def _check_group(group: str, found: ClusterStatus) -> None:
+    """A group without slices may be none at all."""
+    groups = [known.name for known in found.groups]
+    if group in groups:
+        return
+    close = get_close_matches(group, groups, n=1)
+    hints = [f"Did you mean {close[0]}?"] if close else []
+    known = f"Groups of {found.cluster}: {some(groups)}" if groups else f"{found.cluster} has no groups"
+    raise CommandFailed(f"no group is called {group!r}", *hints, known, code=EXIT_BAD_INPUT)
 
 
 async def _show_decision(reach: Reach, *, as_json: bool) -> int:

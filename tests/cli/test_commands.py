@@ -76,6 +76,10 @@ def test_a_cluster_is_started_fed_looked_at_and_deleted_by_commands_alone(machin
         assert "1 unmet (1 insufficient_resources)" in status
         assert "2 slices." in await scene.says("slices", "--state", "ready")
         assert await scene.says("slices", "--page", "99") == "There is no page 99: 2 slices on 1 page.\n"
+        assert await scene.says("slices", "--group", "small", "--state", "failed") == "No slices.\n"
+        mistyped = await scene.says("slices", "--group", "smal", code=2)
+        assert mistyped == "error: no group is called 'smal'\n  Did you mean small?\n" + f"  Groups of {scene.cluster}: small\n"
+        assert "'redy' is not one of" in await scene.says("slices", "--state", "redy", code=2)
         assert "fits on READY slices of small" in await scene.says("explain", "work/0")
         assert "No task nobody" in await scene.says("explain", "nobody", code=2)
         assert "insufficient_resources" in await scene.says("decision", code=3)
@@ -187,6 +191,34 @@ def test_a_view_is_kept_up_to_date_until_it_is_interrupted(machine: Machine, tmp
         assert seen["demand"]["default"]["tasks"] == 5
 
     played(machine, tmp_path, story)
+
+
+def test_whoever_leaves_a_deletion_is_told_that_it_goes_on_and_how_to_see_it(machine: Machine, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.ready(1)
+        await scene.stage.cloud.behave(delete_latency=3600)
+        leaving = scene.commands.started("delete", scene.cluster, "--force", "--yes")
+        assert leaving.stdout is not None
+        try:
+            async with asyncio.timeout(SECONDS):
+                while not (await asyncio.to_thread(leaving.stdout.readline)).startswith("left: "):
+                    continue
+            leaving.send_signal(signal.SIGINT)
+            assert await asyncio.to_thread(leaving.wait, SECONDS) == 130
+        finally:
+            leaving.kill()
+            _, told = leaving.communicate()
+        assert told.split("\n") == [
+            "",
+            f"The deletion of {scene.cluster} goes on.",
+            f"  Watch it: penstock status --watch --cluster {scene.cluster}",
+            f"  Stay until it is gone: penstock delete {scene.cluster}",
+            "",
+        ]
+        assert (await scene.stage.autoscaler.status()).closing
+        await scene.stage.cloud.behave()
+
+    played(machine, tmp_path, story, min_slices=1)
 
 
 def test_a_view_outlasts_its_server_and_shows_nothing_but_itself(machine: Machine, tmp_path: Path) -> None:

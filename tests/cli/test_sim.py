@@ -89,13 +89,27 @@ def test_programs_get_json(penstock: Commands, url: str) -> None:
 
 def test_a_zone_that_is_probably_mistyped_is_told_and_shown_all_the_same(penstock: Commands, url: str) -> None:
     make(url, "us-typed1-c", "typed-1")
-    for arguments in (("show", "us-tpyed1-c"), ("set", "us-tpyed1-c", "stockout=true")):
+    for arguments in (
+        ("show", "us-tpyed1-c"),
+        ("set", "us-tpyed1-c", "stockout=true"),
+        ("list", "--zone", "us-tpyed1-c"),
+        ("preempt", "--zone", "us-tpyed1-c"),
+    ):
         told = penstock("sim", *arguments)
         assert (told.returncode, told.stderr) == (
             0,
             "warning: nothing was ever made in us-tpyed1-c; did you mean us-typed1-c?\n",
         )
     assert penstock("sim", "show", "us-typed1-c").stderr == ""
+
+
+def test_a_zone_like_no_other_is_told_beside_those_that_are_used_unless_it_is_being_set_up(penstock: Commands, url: str) -> None:
+    make(url, "us-used1-c", "used-1")
+    for arguments in (("show", "xyzzy"), ("list", "--zone", "xyzzy"), ("preempt", "--zone", "xyzzy")):
+        told = penstock("sim", *arguments)
+        assert told.stderr.startswith("warning: nothing was ever made in xyzzy; something was in ")
+        assert told.returncode == 0
+    assert penstock("sim", "set", "xyzzy", "capacity=1").stderr == ""
 
 
 def test_a_resource_that_does_not_exist_is_refused_in_the_clouds_words(penstock: Commands) -> None:
