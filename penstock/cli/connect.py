@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_REFUSED, CommandFailed, tell_problems
-from penstock.cli.presence import no_answer, no_server, no_such_cluster, only_cluster, pollers, rpc_in_words, task_queue
+from penstock.cli.presence import awaited, no_answer, no_server, no_such_cluster, only_cluster, pollers, rpc_in_words, task_queue
 from penstock.config.problems import BadInput
 from penstock.contract.addresses import DEFAULT_ADDRESS
 
@@ -148,15 +148,23 @@ async def in_words(client: "Client", seconds: float | None) -> AsyncIterator[Non
 
 @asynccontextmanager
 async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeout) -> AsyncIterator[None]:
-    """Bring a deadline forward as soon as nobody is there who could answer; without a deadline somebody may come."""
+    """Bring a deadline forward as soon as nobody is there who could answer; without a deadline somebody may come.
+
+    Whoever waits at a terminal is told so once.
+    """
     from temporalio.service import RPCError
 
     async def look() -> None:
+        told = False
         while True:
             await asyncio.sleep(_SUSPICIOUS_SECONDS)
             with suppress(RPCError):  # Whoever waits for the answer meets it too, and tells it.
-                if not await pollers(client):
+                workers = await pollers(client)
+                if not workers:
                     return deadline.reschedule(asyncio.get_running_loop().time())
+                if not told and sys.stderr.isatty():
+                    click.echo(awaited(workers), err=True)
+                told = True
 
     looking = asyncio.create_task(look()) if deadline.when() is not None else None
     try:

@@ -38,6 +38,12 @@ async def pollers(client: "Client") -> list[float]:
     return [age for age in ages if age < _POLL_SECONDS]
 
 
+def awaited(workers: list[float]) -> str:
+    """What to tell those who wait for one of the workers, which may have ended unnoticed."""
+    asked = f"waiting for a worker's answer: the last one asked for work {min(workers):.0f} s ago"
+    return f"{asked}; one that ended is missed after {_POLL_SECONDS:.0f} s"
+
+
 async def rpc_in_words(client: "Client", error: "RPCError") -> CommandFailed:
     """What a server refused, and what to do about it."""
     from temporalio.service import RPCStatusCode

@@ -1,6 +1,8 @@
 """Commands that wait for a worker which is no more."""
 
 import asyncio
+import re
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -50,3 +52,19 @@ def test_a_command_ends_soon_after_the_last_worker_is_taken_for_gone() -> None:
     with pytest.raises(CommandFailed) as told:
         asyncio.run(story())
     assert (told.value.code, "no worker runs" in told.value.message) == (EXIT_UNREACHABLE, True)
+
+
+@pytest.mark.parametrize("at_terminal", [True, False])
+def test_whoever_waits_at_a_terminal_is_told_once_what_for(
+    at_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: at_terminal)
+        async with asyncio.timeout(SECONDS), in_words(ServerThatLists(63).client, 10 * SECONDS):
+            await asyncio.Event().wait()
+
+    with pytest.raises(CommandFailed):
+        asyncio.run(story())
+    seen = capsys.readouterr()
+    told = "waiting for a worker's answer: the last one asked for work … s ago; one that ended is missed after 70 s\n"
+    assert (seen.out, re.sub(r"\d+ s ago", "… s ago", seen.err)) == ("", told if at_terminal else "")
