@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import ValidationError
@@ -19,6 +19,9 @@ from penstock.model.demand import Demand
 from penstock.model.resources import DIMENSIONS
 from penstock.model.slices import StandingItem
 from penstock.model.units import parse_seconds
+
+if TYPE_CHECKING:
+    from penstock.client import AutoscalerClient
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _SOURCE = click.option("--source", default=DEFAULT_SOURCE, show_default=True, help="Whose demand it is; sources add up.")
@@ -118,11 +121,20 @@ async def _request(
             done = await autoscaler.release_capacity(owner)
         else:
             done = await autoscaler.request_capacity(owner, wants, expires=expires)
+        unmet = None if release else await _why_unmet(autoscaler, owner)
     if as_json:
-        print_json(done)
-    else:
-        click.echo(f"{autoscaler.cluster}: {done.message}.")
+        print_json(done, unmet=unmet)
+        return 0
+    click.echo(f"{autoscaler.cluster}: {done.message}.")
+    if unmet is not None:
+        click.echo(f"It is unmet ({unmet}).")
     return 0
+
+
+async def _why_unmet(autoscaler: "AutoscalerClient", owner: str) -> str | None:
+    """Why an owner's request cannot be met as things are; None if it can."""
+    decision = await autoscaler.decision()
+    return next((f"{found.code}: {found.message}" for found in decision.standing if found.owner == owner and not found.met), None)
 
 
 def _wants(file: Path | None, wanted: dict[str, Any]) -> tuple[StandingItem, ...]:

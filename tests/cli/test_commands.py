@@ -123,7 +123,11 @@ def test_orders_are_answered_and_shown(machine: Machine, tmp_path: Path) -> None
         assert "Paused: moving house." in await scene.says("status")
         assert "decisions go on" in await scene.says("resume")
         request = ("request", "notebooks", "--count", "2", "--cpu", "4", "--for", "8h")
-        assert "the standing request of notebooks holds" in await scene.says(*request)
+        assert await scene.says(*request) == f"{scene.cluster}: the standing request of notebooks holds.\n"
+        huge = await scene.says("request", "dreams", "--cpu", "1000")
+        assert "the standing request of dreams holds.\nIt is unmet (insufficient_resources: " in huge
+        assert (await scene.json("request", "dreams", "--cpu", "1000"))["unmet"].startswith("insufficient_resources: ")
+        await scene.says("request", "dreams", "--release")
         await scene.ready(2)
         assert "Standing requests of notebooks." in await scene.says("status")
         (tmp_path / "wants.yaml").write_text("- {count: 1, resources: {cpu: 1}}\n")
