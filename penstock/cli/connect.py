@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -13,7 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_REFUSED, CommandFailed, tell_problems
-from penstock.cli.presence import awaited, no_answer, no_server, no_such_cluster, only_cluster, pollers, rpc_in_words, task_queue
+from penstock.cli.presence import (
+    awaited,
+    no_answer,
+    no_such_cluster,
+    not_connected,
+    only_cluster,
+    pollers,
+    rpc_in_words,
+    task_queue,
+)
 from penstock.config.problems import BadInput
 from penstock.contract.addresses import DEFAULT_ADDRESS
 
@@ -29,8 +37,6 @@ _CONNECT_SECONDS = 10.0
 
 _SUSPICIOUS_SECONDS = 3.0
 """Whenever there was no answer for so long it is worth asking whether there is a worker at all."""
-_SAID = re.compile(r'(?:message|error): "?([^"{}]+?)"? }')
-"""The one part of the SDK's account of a failed connection that says something to people."""
 _NOTES = Path(".penstock")
 """Where a service started in this directory keeps its data and says where it listens."""
 
@@ -108,8 +114,7 @@ async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> 
     except BadConnection as bad:
         raise CommandFailed(str(bad), code=EXIT_BAD_INPUT) from None
     except (RuntimeError, TimeoutError) as error:
-        said = _SAID.search(str(error))
-        raise no_server(address, said[1] if said else str(error), tls=bool(told.get("tls"))) from None
+        raise not_connected(address, str(error), tls=bool(told.get("tls"))) from None
     try:
         async with in_words(client, seconds):
             yield client

@@ -1,6 +1,7 @@
 """Who is there at a server, workers and clusters, and what to say when they are not."""
 
 import os
+import re
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 70.0
 """A worker asks for work once a minute at least; the server goes on listing it for minutes after it ended."""
+_POINT = "Point to one: --address HOST:PORT, or export TEMPORAL_ADDRESS=HOST:PORT"
+_SAID = re.compile(r'message: "([^"]+)"|error: "?([^"{}]+?)"? }')
+"""The one part of the SDK's account of a failed connection that says something to people."""
+_STRANGE = re.compile(r"after connection: Status { code: (?:Cancelled|Internal|Unimplemented|Unknown),")
+"""How the SDK's account begins when somebody answered in another language: HTTP without gRPC, or with TLS where we use none."""
+_NAMES_ONLY = re.compile(r"[A-Z]\w*(?:\([A-Z]\w*\)*)*")
+"""A sentence made of nothing but names of Rust's, such as InvalidMessage(InvalidContentType)."""
 
 
 def task_queue() -> str:
@@ -112,9 +120,32 @@ def no_server(address: str, why: str, *, tls: bool = False) -> CommandFailed:
         f"no Temporal server answers at {address}" + (f" ({why})" if why else ""),
         *([TLS_ADVICE] if tls else []),
         "Start one here: make run",
-        "Or point to one: --address HOST:PORT, or export TEMPORAL_ADDRESS=HOST:PORT",
+        f"Or {_POINT[0].lower()}{_POINT[1:]}",
         code=EXIT_UNREACHABLE,
     )
+
+
+def not_connected(address: str, account: str, *, tls: bool) -> CommandFailed:
+    """What the SDK's account of a failed connection comes down to."""
+    from penstock.connection import TLS_ADVICE
+
+    if not _STRANGE.search(account):
+        return no_server(address, _sentence(account), tls=tls)
+    return CommandFailed(
+        f"something answers at {address} that is not a Temporal server (is this the UI's port?)",
+        TLS_ADVICE if tls else "If it is one that wants TLS: export TEMPORAL_TLS=true",
+        _POINT,
+        code=EXIT_UNREACHABLE,
+    )
+
+
+def _sentence(account: str) -> str:
+    """The first thing that an account says to people."""
+    found = _SAID.search(account)
+    said = (found[1] or found[2]) if found else account.partition(" {")[0]
+    if not _NAMES_ONLY.fullmatch(said):
+        return said
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", said).lower().replace("(", ": ").replace(")", "")
 
 
 async def no_such_cluster(client: "Client", cluster: str) -> CommandFailed:

@@ -319,6 +319,13 @@ def test_no_server_is_status_4_and_says_how_to_start_or_point_to_one(arguments: 
     assert "--address HOST:PORT" in told.stderr
 
 
+def test_whatever_else_answers_is_told_from_a_server(machine: Machine) -> None:
+    other = machine.url.removeprefix("http://")
+    told = Commands({"TEMPORAL_ADDRESS": other})("status")
+    assert told.returncode == 4
+    assert told.stderr.startswith(f"error: something answers at {other} that is not a Temporal server (is this the UI's port?)\n")
+
+
 def test_the_doctor_says_that_there_is_no_server() -> None:
     told = Commands()("doctor", "--address", NOWHERE)
     assert (told.returncode, f"✗ server: no Temporal server answers at {NOWHERE}" in told.stdout) == (1, True)

@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from penstock.cli.connect import in_words
 from penstock.cli.failures import EXIT_UNREACHABLE, CommandFailed
-from penstock.cli.presence import pollers
+from penstock.cli.presence import not_connected, pollers
 
 SECONDS = 60.0
 
@@ -68,3 +68,20 @@ def test_whoever_waits_at_a_terminal_is_told_once_what_for(
     seen = capsys.readouterr()
     told = "waiting for a worker's answer: the last one asked for work … s ago; one that ended is missed after 70 s\n"
     assert (seen.out, re.sub(r"\d+ s ago", "… s ago", seen.err)) == ("", told if at_terminal else "")
+
+
+@pytest.mark.parametrize(
+    ("account", "told"),
+    [
+        (
+            'Server connection error: Transport(ConnectError("tcp", Os { code: 111, message: "Connection refused" }))',
+            "Connection refused",
+        ),
+        ('Connect { error: "failed to lookup: Name not known" }', "failed to lookup: Name not known"),
+        ("Connect { error: InvalidMessage(InvalidContentType) }", "invalid message: invalid content type"),
+        ('call error after connection: Status { code: Unauthenticated, message: "no key", source: None }', "no key"),
+        ("connection timed out", "connection timed out"),
+    ],
+)
+def test_a_failed_connection_is_told_in_one_sentence(account: str, told: str) -> None:
+    assert not_connected("there:1", account, tls=False).message == f"no Temporal server answers at there:1 ({told})"
