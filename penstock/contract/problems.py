@@ -1,5 +1,6 @@
 """Mistakes in messages and files, in words that name the field and the fix."""
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -22,6 +23,29 @@ LONGEST_PROBLEM = 500
 """Characters of what is said about one message or task: it is kept in the state, and what was sent may be megabytes."""
 LONGEST_NAME = 100
 """Characters that are kept of a message's name: a signal may have any."""
+_MOMENT = "a moment like 2026-11-17T05:00:00Z"
+_SHOULD_BE = {
+    "greater_than_equal": "{ge:g} or more",
+    "greater_than": "more than {gt:g}",
+    "less_than_equal": "{le:g} or less",
+    "less_than": "less than {lt:g}",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "enum": "{expected}",
+    "literal_error": "{expected}",
+    "string_too_long": "at most {max_length} characters long",
+    "finite_number": "a finite number",
+    "datetime_type": _MOMENT,
+    "datetime_parsing": _MOMENT,
+    "datetime_from_date_parsing": _MOMENT,
+    "datetime_object_invalid": _MOMENT,
+}
+"""What a value should be instead, by the kind of its mistake."""
+_NAME = re.compile(r"\^\[a-z0-9\]\(\[-a-z0-9(?P<more>[_.]+)\]")
+"""How the patterns of names begin; what they allow beside letters, digits and dashes differs."""
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -76,11 +100,40 @@ def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return "is missing; add it"
     if kind in ("value_error", "assertion_error"):
         return str(detail["ctx"]["error"])
-    return f"{detail['msg']}, not {_shown(value)}"
+    if kind in ("string_type", "string_too_short"):
+        return _no_text(value)
+    if kind == "string_pattern_mismatch":
+        return _misspelt(str(value), detail["ctx"]["pattern"])
+    if kind in _SHOULD_BE:
+        return f"should be {_SHOULD_BE[kind].format(**detail.get('ctx', {}))}, not {_shown(value)}"
+    return f"{detail['msg'].removeprefix('Input ')}, not {_shown(value)}"
+
+
+def _no_text(value: Any) -> str:
+    """What is wrong with a value where a text should be."""
+    if value is None or value == "":
+        return "is empty; write a text"
+    if isinstance(value, list | dict):
+        return f"should be a text, not {_shown(value)}"
+    return f'{_shown(value)} is not a text; put it in quotes: "{_cut(str(value).lower())}"'
+
+
+def _misspelt(text: str, pattern: str) -> str:
+    """What a text may be made of, where it is made of something else."""
+    name = _NAME.match(pattern)
+    if name is None:
+        return f"{_shown(text)} has characters that nobody sees, such as tabs or ends of lines; remove them"
+    allowed = " ".join(("-", *name["more"]))
+    like = re.sub(rf"[^a-z0-9{name['more']}]+", "-", text.lower()[:_SHOWN]).strip("-_.")
+    hint = f"; write it like {like}" if like else ""
+    return f"{_shown(text)} may have only lower-case letters, digits and {allowed}, with a letter or digit first and last{hint}"
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 

@@ -64,13 +64,13 @@ groups:
     [
         ("colour: red", "groups[0].colour: unknown key; known keys: attributes, device"),
         ("prioritie: 1", "did you mean priority?"),
-        ("watermark: 101", "groups[0].watermark: Input should be less than or equal to 100, not 101"),
+        ("watermark: 101", "groups[0].watermark: should be 100 or less, not 101"),
         ("priority: -1", "-1 must be a finite number, 0 or more"),
         ("device: {type: tpu}", "device.type is tpu, but host.tpu is 0; say how many one host has"),
-        ("device: {type: npu}", "groups[0].device.type: Input should be 'cpu', 'gpu' or 'tpu', not 'npu'"),
+        ("device: {type: npu}", "groups[0].device.type: should be 'cpu', 'gpu' or 'tpu', not 'npu'"),
         ("tier: 2", "tier 2 needs a quota_pool"),
         ("attributes: {zone: x}", "zone is an attribute already"),
-        ("limits: {growth: 0}", "groups[0].limits.growth: Input should be greater than 0"),
+        ("limits: {growth: 0}", "groups[0].limits.growth: should be more than 0, not 0"),
         ("limits: {growth: .inf}", "groups[0].limits.growth"),
         ("price_per_hour: .inf", "groups[0].price_per_hour"),
         ("patience: 99999999999d", "longer than ten years"),
@@ -85,10 +85,18 @@ def test_a_mistake_names_its_path_its_value_and_its_fix(tmp_path: Path, fields: 
     assert told in found[0]
 
 
+def test_a_name_that_cannot_be_one_is_told_what_names_are_made_of(tmp_path: Path) -> None:
+    text = "cluster: Demo Cluster!\ngroups:\n  - {name: A.b_, host: {cpu: 4}, max_slices: 2}\n"
+    made_of, ends = "may have only lower-case letters, digits and", "with a letter or digit first and last"
+    assert problems(tmp_path, text) == [
+        f"1: cluster: 'Demo Cluster!' {made_of} - _, {ends}; write it like demo-cluster",
+        f"3: groups[0].name: 'A.b_' {made_of} - _ ., {ends}; write it like a.b",
+    ]
+    assert "write it like" not in problems(tmp_path, 'cluster: "!"\ngroups: []\n')[0]
+
+
 def test_an_attribute_is_a_finite_number_or_a_word(tmp_path: Path) -> None:
-    assert "Input should be a finite number" in str(
-        problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, attributes: {{x: .nan}}}}\n")
-    )
+    assert "should be a finite number" in str(problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, attributes: {{x: .nan}}}}\n"))
 
 
 def test_minimums_must_fit_the_cluster(tmp_path: Path) -> None:
