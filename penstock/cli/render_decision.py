@@ -31,8 +31,9 @@ def print_decision(summary: DecisionSummary) -> None:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Print the paragraph."""
-    screen().print(escape(explanation.text), style=_STATUS_STYLE.get(explanation.status, ""), soft_wrap=True)
+    """Print the paragraph: folded at words on a terminal, and as one line elsewhere."""
+    console = screen()
+    console.print(escape(explanation.text), style=_STATUS_STYLE.get(explanation.status, ""), soft_wrap=not console.is_terminal)
 
 
 def _groups_table(summary: DecisionSummary) -> Table:

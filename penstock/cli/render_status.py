@@ -155,7 +155,7 @@ def _drains(status: ClusterStatus) -> Table:
 
 
 def _troubles(status: ClusterStatus, now: datetime) -> Table:
-    table = titled("Troubles lately", style="bold red")
+    table = titled("Troubles lately", style="bold red", key=1)
     table.add_column("ago", justify="right", no_wrap=True)
     table.add_column("slice", no_wrap=True, overflow="fold")
     table.add_column("what happened", overflow="fold")
@@ -168,7 +168,7 @@ def _troubles(status: ClusterStatus, now: datetime) -> Table:
 
 
 def _rejected(status: ClusterStatus, now: datetime) -> Table:
-    table = titled(f"Messages that could not be used: {status.rejected_in_all:,}", style="bold red")
+    table = titled(f"Messages that could not be used: {status.rejected_in_all:,}", style="bold red", key=1)
     table.add_column("at", no_wrap=True)
     table.add_column("message", overflow="fold")
     table.add_column("problem", overflow="fold")

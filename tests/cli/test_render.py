@@ -23,7 +23,7 @@ def changed(**groups_or_fields: Any) -> ClusterConfig:
     return ClusterConfig.model_validate(yaml.safe_load(config_text(CONFIG)) | groups_or_fields)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [45, 80, 120])
 def test_slices_fit_on_the_screen_with_their_whole_ids(width: int) -> None:
     ids = ("v5e-16-east-spot-261116-115900-00ff00ff", "cpu-16-261116-110000-12345678")
     page = SlicePage(
@@ -64,6 +64,22 @@ def test_a_verdict_that_differs_says_what_and_where() -> None:
     assert "demo does not agree" in told
     assert "s-1 │ unowned │ sim/a │ nobody looks after it" in told
     assert "No complete list of sim/b: what is there is not known." in told
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_difference_names_its_slice_whole_however_narrow_the_screen_is(width: int) -> None:
+    slice_id, place = "v5e-16-east-spot-261116-115900-00ff00ff", "gcp-tpu:my-project/us-east1-c"
+    difference = Difference(
+        slice_id=slice_id,
+        group="v5e-16-east-spot",
+        location=place,
+        kind="lost",
+        message="it is READY here and not to be found there",
+    )
+    verdict = Verdict(cluster="demo", at=NOW, slices=1, resources=0, workflows=1, locations=1, differences=(difference,))
+    text = shown(verdict_view(verdict), width)
+    assert all(part in text for part in (slice_id, place, "lost"))
+    assert difference.message in " ".join(text.replace("│", " ").split())
 
 
 def test_an_examination_says_how_to_mend_what_is_not_well() -> None:

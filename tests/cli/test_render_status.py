@@ -9,12 +9,25 @@ from penstock.model.slices import Availability, SliceState
 from tests.cli.statuses import EVERYTHING, NOW, ago, shown, words
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
 def test_everything_fits_on_the_screen_and_no_name_is_cut(width: int) -> None:
     text = shown(status_view(EVERYTHING, NOW), width)
-    for name in ("v5e-16-west", "v5e-16-east-spot", "l4-west", "default", "ray", "no_capacity"):
+    names = ("v5e-16-west", "v5e-16-east-spot", "l4-west", "default", "ray", "no_capacity")
+    slices = ("v5e-16-west-261116-115500-1a2b3c4d", "v5e-16-east-spot-261116-115900-00ff00ff")
+    for name in (*names, *slices):
         assert name in text
     assert "…" not in text
+
+
+def test_on_a_narrow_screen_what_happened_stands_under_the_slice_it_happened_to() -> None:
+    lines = [line.rstrip() for line in shown(status_view(EVERYTHING, NOW), 60).splitlines()]
+    begin = lines.index("Troubles lately")
+    assert lines[begin + 1 : begin + 5] == [
+        "v5e-16-east-spot-261116-115900-00ff00ff",
+        "  ago 1m",
+        "  what happened: stockout: zone us-east1-c has no more",
+        "  capacity for machines",
+    ]
 
 
 def test_the_heading_says_how_much_there_is_and_when_it_was_looked_at() -> None:
