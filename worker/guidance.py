@@ -24,15 +24,25 @@ def guidance(home: Home, *, address: str, ui: str, demand: Path | None, changed:
         "",
         "In another terminal, in this directory:",
         *(f"  {line}" for line in needed),
-        *([] if changed is None else [f"  {command} config apply {changed}   # the cluster runs with what it was told before"]),
         f"  {command} status --watch",
         f"  {command} demand submit {demand or 'FILE'}",
         f"  {command} slices",
         f"  {command} verify",
         "",
+        *([] if changed is None else _difference(command, changed)),
         f"Ctrl-C stops everything; {home.path}/ keeps it for the next start.",
     ]
     return "\n".join(lines)
+
+
+def _difference(command: str, changed: Path) -> list[str]:
+    """What to do about a file that the cluster does not run with."""
+    return [
+        f"{changed} differs from what the cluster runs with, which stays as it was. What differs, and how to apply it:",
+        f"  {command} config diff {changed}",
+        f"  {command} config apply {changed}",
+        "",
+    ]
 
 
 def _command() -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from penstock.cli.connect import Reach, at_cluster, at_server, json_option, perform, server_options
 from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
-from penstock.cli.screen import print_json, screen
+from penstock.cli.screen import counted, print_json, screen
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.names import STATUS, autoscaler_id
 from penstock.core.reasons import some
@@ -123,4 +123,4 @@ def left_text(status: ClusterStatus) -> str:
     """The slices that are left, by state."""
     by_state = {state: sum(group.slices.get(state, 0) for group in status.groups) for state in SliceState}
     told = ", ".join(f"{count:,} {state}" for state, count in by_state.items() if count)
-    return f"{status.slices:,} {'slice' if status.slices == 1 else 'slices'}" + (f" ({told})" if told else "")
+    return counted(status.slices, "slice") + (f" ({told})" if told else "")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from penstock.cli.connect import Reach, at_cluster, cluster_options, json_option, perform
 from penstock.cli.failures import EXIT_BAD_INPUT, CommandFailed
-from penstock.cli.screen import print_json
+from penstock.cli.screen import counted, print_json
 from penstock.config.demand import load_demand
 from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, problems_of
@@ -103,8 +103,7 @@ async def _clear(reach: Reach, source: str, *, as_json: bool) -> int:
 
 
 def _tell(accepted: Accepted, tasks: int) -> None:
-    told = "1 task" if tasks == 1 else f"{tasks:,} tasks"
-    click.echo(f"Accepted {told} of {accepted.source} as epoch {accepted.epoch}, revision {accepted.revision}.")
+    click.echo(f"Accepted {counted(tasks, 'task')} of {accepted.source} as epoch {accepted.epoch}, revision {accepted.revision}.")
     if accepted.invalid:
         click.echo(f"{accepted.invalid:,} could not be read; penstock decision says why.")
     if accepted.resync_needed:

@@ -3,19 +3,19 @@
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from penstock.cli.screen import titled
+from penstock.cli.screen import counted, titled
 from penstock.contract.answers import Examination, Verdict
 
 
 def verdict_view(verdict: Verdict) -> RenderableType:
     """Whether ledger, workflows and cloud tell the same story, and where not."""
-    counted = (
-        f"{verdict.slices:,} in the ledger, {verdict.workflows:,} slice workflows, {verdict.resources:,} resources "
-        f"in {verdict.locations:,} {'location' if verdict.locations == 1 else 'locations'}, at {verdict.at:%H:%M:%S}Z"
+    counts = (
+        f"{verdict.slices:,} in the ledger, {counted(verdict.workflows, 'slice workflow')}, "
+        f"{counted(verdict.resources, 'resource')} in {counted(verdict.locations, 'location')}, at {verdict.at:%H:%M:%S}Z"
     )
     if verdict.agrees:
-        return f"[green]{escape(verdict.cluster)} agrees[/]: {counted}."
-    parts: list[RenderableType] = [f"[red]{escape(verdict.cluster)} does not agree[/]: {counted}."]
+        return f"[green]{escape(verdict.cluster)} agrees[/]: {counts}."
+    parts: list[RenderableType] = [f"[red]{escape(verdict.cluster)} does not agree[/]: {counts}."]
     if verdict.differences:
         table = titled("Differences", style="bold red")
         for name in ("slice", "what", "where", "difference"):
@@ -36,5 +36,6 @@ def examination_view(examination: Examination) -> RenderableType:
         if not finding.ok and finding.fix:
             parts.append(f"  → {escape(finding.fix)}")
     ill = sum(not finding.ok for finding in examination.findings)
-    parts.append("[green]All is well.[/]" if not ill else f"[red]{ill} of {len(examination.findings)} need attention.[/]")
+    needing = f"{ill} of {len(examination.findings)} {'needs' if ill == 1 else 'need'} attention."
+    parts.append("[green]All is well.[/]" if not ill else f"[red]{needing}[/]")
     return Group(*parts)

@@ -3,7 +3,7 @@
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.screen import entries, moment, screen, titled
+from penstock.cli.screen import counted, entries, moment, screen, titled
 from penstock.core.explain import Explanation, Status
 from penstock.core.reasons import some
 from penstock.core.summary import DecisionSummary, UnmetSummary
@@ -45,7 +45,7 @@ def _groups_table(summary: DecisionSummary) -> Table:
     table.add_column("why", overflow="fold")
     idle = [group.name for group in summary.groups.values() if group.outcome is Outcome.IDLE]
     if len(idle) > SHOWN:
-        table.caption = f"and {len(idle) - SHOWN:,} more idle groups"
+        table.caption = f"and {counted(len(idle) - SHOWN, 'more idle group')}"
     for group in (group for group in summary.groups.values() if group.name not in idle[SHOWN:]):
         style = _OUTCOME_STYLE[group.outcome]
         launch = f"[bold green]+{group.launch}[/]" if group.launch else "0"
@@ -84,7 +84,9 @@ def _unmet_table(unmet: tuple[UnmetSummary, ...]) -> Table:
         table.add_row(escape(_tasks(item)), f"[red]{item.code}[/]: {escape(item.message)}", escape(item.remedy_text or "–"))
     if len(largest) > SHOWN:
         rest = largest[SHOWN:]
-        table.caption = f"and {len(rest):,} more shapes, {sum(item.tasks for item in rest):,} tasks: --json lists them all"
+        table.caption = (
+            f"and {counted(len(rest), 'more shape')}, {counted(sum(item.tasks for item in rest), 'task')}: --json lists them all"
+        )
     return table
 
 

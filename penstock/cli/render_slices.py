@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from penstock.cli.render_status import STATE_STYLE
-from penstock.cli.screen import lapse, titled
+from penstock.cli.screen import counted, lapse, titled
 from penstock.contract.answers import SlicePage
 
 
@@ -15,9 +15,7 @@ def slices_view(page: SlicePage, now: datetime) -> RenderableType:
     if not page.total:
         return "No slices."
     if not page.slices:
-        return (
-            f"There is no page {page.page:,}: {page.total:,} slices on {page.pages:,} {'page' if page.pages == 1 else 'pages'}."
-        )
+        return f"There is no page {page.page:,}: {counted(page.total, 'slice')} on {counted(page.pages, 'page')}."
     table = titled("Slices")
     named = all(piece.id.startswith(f"{piece.group}-") for piece in page.slices)  # then a column for the group only costs room
     table.add_column("slice", no_wrap=True, overflow="fold")
@@ -34,6 +32,6 @@ def slices_view(page: SlicePage, now: datetime) -> RenderableType:
 
 def _foot(page: SlicePage) -> str:
     if page.pages <= 1:
-        return "1 slice." if page.total == 1 else f"{page.total:,} slices."
+        return f"{counted(page.total, 'slice')}."
     further = f": --page {page.page + 1} shows more" if page.page < page.pages else ""
     return f"{page.total:,} slices, page {page.page:,} of {page.pages:,}{further}."

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.screen import clock, entries, lapse, moment, titled
+from penstock.cli.screen import clock, counted, entries, lapse, moment, titled
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.core.reasons import some
 from penstock.model.decision import Tier
@@ -52,7 +52,7 @@ def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
 
 
 def _heading(status: ClusterStatus, now: datetime) -> str:
-    told = f"[bold]{escape(status.cluster)}[/]: {_slices(status.slices)}, configuration {status.config_revision}"
+    told = f"[bold]{escape(status.cluster)}[/]: {counted(status.slices, 'slice')}, configuration {status.config_revision}"
     if status.evaluated_at is None:
         return f"{told}, not evaluated yet"
     often = "once" if status.evaluations == 1 else f"{status.evaluations:,} times, last"
@@ -60,10 +60,6 @@ def _heading(status: ClusterStatus, now: datetime) -> str:
     if status.next_change_at is not None and status.next_change_at > now:
         told += f", next change by itself in {lapse(now, status.next_change_at)}"
     return told
-
-
-def _slices(count: int) -> str:
-    return "1 slice" if count == 1 else f"{count:,} slices"
 
 
 def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
@@ -75,8 +71,11 @@ def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
         yield f"[bold yellow]Paused[/]{reason}. Nothing is launched or drained until: penstock resume"
     if status.recovery is not None:
         since = lapse(status.recovery.since, now)
-        doing = "Making sure" if status.closing else "Recovering"
-        yield f"[bold yellow]{doing}[/] for {since}: {escape(status.recovery.reason)}. Nothing is ordered meanwhile."
+        if status.closing:
+            told = f"[bold yellow]Making sure[/] for {since} that nothing is left: every location is asked for all that it has"
+        else:
+            told = f"[bold yellow]Recovering[/] for {since}: {escape(status.recovery.reason)}"
+        yield f"{told}. Nothing is ordered meanwhile."
         if status.recovery.waiting_for:
             yield f"  Waiting for {escape(some(status.recovery.waiting_for))}."
     for source, why in status.resync_needed.items():
@@ -95,7 +94,7 @@ def _groups(status: ClusterStatus, now: datetime) -> Table:
         have = f"{sum(group.slices.values())}/{group.max_slices}" if group.configured else str(sum(group.slices.values()))
         table.add_row(escape(group.name), have, _states(group), _availability(group, now))
     if hidden:
-        table.caption = f"and {len(hidden):,} more groups without slices"
+        table.caption = f"and {counted(len(hidden), 'more group')} without slices"
     return table
 
 
@@ -133,7 +132,7 @@ def _outcome(status: ClusterStatus) -> str:
     tiers = [f"{status.placed[tier]:,} {tier.replace('_', ' ')}" for tier in Tier if status.placed.get(tier)]
     told = f"Placed {entries(sum(status.placed.values()))}" + (f" ({', '.join(tiers)})" if tiers else "")
     if status.deferred:
-        told += f"; [yellow]{_slices(status.deferred)} deferred[/] by launch limits"
+        told += f"; [yellow]{counted(status.deferred, 'slice')} deferred[/] by launch limits"
     unmet = [f"{count:,} {code}" for code, count in status.unmet.items() if count]
     if not unmet:
         return f"{told}; none unmet."
@@ -144,11 +143,10 @@ def _drains(status: ClusterStatus) -> Table:
     table = titled("Drains")
     table.add_column("slice", no_wrap=True, overflow="fold")
     table.add_column("cause", overflow="fold")
-    table.add_column("at the deadline", overflow="fold")
+    table.add_column("with work on it at the deadline", overflow="fold")
     for drain in status.drains[:SHOWN]:
-        table.add_row(
-            escape(drain.slice_id), escape(drain.cause), "[red]deleted, work or not[/]" if drain.force else "by its cause"
-        )
+        end = "[red]is deleted[/]" if drain.force else "goes back to READY"
+        table.add_row(escape(drain.slice_id), escape(drain.cause), end)
     if len(status.drains) > SHOWN:
         table.caption = f"and {len(status.drains) - SHOWN:,} more"
     return table

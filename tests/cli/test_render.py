@@ -79,6 +79,7 @@ def test_a_difference_names_its_slice_whole_however_narrow_the_screen_is(width: 
     verdict = Verdict(cluster="demo", at=NOW, slices=1, resources=0, workflows=1, locations=1, differences=(difference,))
     text = shown(verdict_view(verdict), width)
     assert all(part in text for part in (slice_id, place, "lost"))
+    assert "1 in the ledger, 1 slice workflow, 0 resources in 1 location" in " ".join(text.split())
     assert difference.message in " ".join(text.replace("│", " ").split())
 
 
@@ -92,7 +93,7 @@ def test_an_examination_says_how_to_mend_what_is_not_well() -> None:
         "✓ server: answers",
         "✗ sim: nobody answers at http://x",
         "  → start it: make run",
-        "1 of 2 need attention.",
+        "1 of 2 needs attention.",
     ]
     assert "All is well." in words(examination_view(Examination(at=NOW, findings=findings[:1])))
 

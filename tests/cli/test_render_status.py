@@ -53,7 +53,7 @@ def test_groups_show_their_slices_by_state_and_until_when_they_are_blocked_and_w
         "Placed 8 entries (5 ready, 1 in flight, 2 new); 2 slices deferred by launch limits; "
         "4 unmet (3 no_capacity, 1 no_matching_group): penstock decision says why.",
         "Standing requests of notebooks.",
-        "v5e-16-west-261116-115500-1a2b3c4d │ operator │ deleted, work or not",
+        "v5e-16-west-261116-115500-1a2b3c4d │ operator │ is deleted",
         "1m │ v5e-16-east-spot-261116-115900-00ff00ff │ stockout: zone us-east1-c has no more capacity for machines",
         "Messages that could not be used: 17",
         "11:00:00Z │ demand │ tasks[0].cpus: unknown key",
@@ -73,7 +73,8 @@ def test_a_cluster_that_was_just_started_says_what_to_do_next() -> None:
 def test_a_cluster_being_deleted_says_so() -> None:
     deleted = words(status_view(EVERYTHING.model_copy(update={"closing": True}), NOW))
     assert "Being deleted" in deleted
-    assert "Making sure for 30s: the ledger is empty." in deleted
+    assert "Making sure for 30s that nothing is left: every location is asked for all that it has." in deleted
+    assert "the ledger is empty" not in deleted
 
 
 def test_idle_groups_beyond_ten_and_troubles_beyond_five_are_counted() -> None:
