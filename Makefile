@@ -47,3 +47,4 @@ lock: ## Resolve the dependencies anew
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) .bench .penstock .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -type d -name __pycache__ -prune -exec rm -rf {} +
