@@ -1,6 +1,9 @@
 """`penstock delete`: end a cluster, and stay until it has ended."""
 
 import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,11 +63,22 @@ def _ask(before: ClusterStatus, *, force: bool, err: bool) -> None:
     how = "with whatever runs on them" if force else "as they empty"
     count = "no slices" if not before.slices else f"{left_text(before)}, which go {how}"
     try:
-        meant = click.confirm(f"Cluster {before.cluster} has {count}. Delete it?", err=err)
+        with _interruptible():
+            meant = click.confirm(f"Cluster {before.cluster} has {count}. Delete it?", err=err)
     except click.Abort:
         raise CommandFailed("nobody answered, so nothing was deleted; --yes answers beforehand", code=EXIT_REFUSED) from None
     if not meant:
         raise CommandFailed("nothing was deleted", code=EXIT_REFUSED)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a question at once: the event loop would only take note of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def _stay(reach: Reach, console: Console) -> None:

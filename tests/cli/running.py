@@ -45,6 +45,7 @@ class Commands:
         """The command, running."""
         return subprocess.Popen(
             [_PROGRAM, *arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

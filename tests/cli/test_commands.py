@@ -225,6 +225,25 @@ def test_whoever_leaves_a_deletion_is_told_that_it_goes_on_and_how_to_see_it(mac
     played(machine, tmp_path, story, min_slices=1)
 
 
+def test_ctrl_c_answers_the_question_whether_to_delete(machine: Machine, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        asking = scene.commands.started("delete", scene.cluster)
+        assert asking.stdout is not None
+        try:
+            asked = ""
+            async with asyncio.timeout(SECONDS):
+                while not asked.endswith("[y/N]: "):
+                    asked += await asyncio.to_thread(asking.stdout.read, 1)
+            asking.send_signal(signal.SIGINT)
+            assert await asyncio.to_thread(asking.wait, SECONDS) == 6
+        finally:
+            asking.kill()
+            _, told = asking.communicate()
+        assert "nobody answered, so nothing was deleted" in told
+
+    played(machine, tmp_path, story)
+
+
 def test_a_view_outlasts_its_server_and_shows_nothing_but_itself(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with relayed(machine.port) as relay:
