@@ -1,6 +1,7 @@
 """`penstock plan` as a person runs it: real processes, real files."""
 
 import json
+import re
 import subprocess
 import sys
 from datetime import datetime
@@ -10,6 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+
+from tests.cli.running import Commands
 
 EXAMPLES = ("examples/cluster.yaml", "examples/demand.json", "--slices", "examples/slices.yaml")
 
@@ -78,6 +81,15 @@ def test_one_task_is_explained_in_the_same_words_as_text_and_as_json(task: str, 
     told = penstock("plan", *EXAMPLES, "--explain", task)
     assert (told.returncode, words in told.stdout) == (status, True)
     assert plan_json(*EXAMPLES, "--explain", task)["text"] == told.stdout.strip()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--explain", "pretrain/9/3")])
+def test_a_narrow_terminal_breaks_no_word(arguments: tuple[str, ...]) -> None:
+    wide = Commands({"COLUMNS": "400"})("plan", *EXAMPLES, *arguments).stdout
+    coloured = Commands({"COLUMNS": "60", "FORCE_COLOR": "1"})("plan", *EXAMPLES, *arguments).stdout
+    narrow = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert set(re.findall(r"[\w./=-]+", wide)) <= set(re.findall(r"[\w./=-]+", narrow))
 
 
 def test_bad_input_is_status_2_and_names_every_mistake_in_every_file(tmp_path: Path) -> None:
