@@ -27,6 +27,7 @@ from penstock.core.state import AutoscalerState
 from penstock.core.status import status_of
 from penstock.model.cluster import ClusterConfig, ScaleGroup
 from penstock.model.slices import Availability
+from penstock.model.units import counted
 
 GREATEST_SKEW_SECONDS = 10.0
 """Between clocks: deadlines and blocks are minutes, and a busy worker takes seconds to begin what the server started."""
@@ -101,7 +102,7 @@ class Examining:
             strays = await provider.strays(place.location, cluster=place.cluster) if isinstance(provider, Labelling) else ()
         except ProviderError as error:
             return [Finding(subject=subject, ok=False, message=str(error), fix=_fix(error, place))]
-        told = f"{len(listing.items)} resources, listed in {time.monotonic() - began:.2f} s"
+        told = f"{counted(len(listing.items), 'resource')}, listed in {time.monotonic() - began:.2f} s"
         found = [Finding(subject=subject, ok=True, message=told)]
         if not listing.complete:
             fix = "the cloud could not reach all of it; nothing there is believed lost meanwhile"
@@ -115,7 +116,7 @@ class Examining:
 
 def _cluster(cluster: str, state: AutoscalerState) -> list[Finding]:
     """Whether it works, and which of its groups cannot be asked until people mend something."""
-    told = f"{len(state.slices)} slices, configuration {state.config_revision}"
+    told = f"{counted(len(state.slices), 'slice')}, configuration {state.config_revision}"
     found = [Finding(subject=cluster, ok=True, message=told)]
     if state.recovery is not None:
         waited = ", ".join(state.recovery.waiting) or "its slices' reports"

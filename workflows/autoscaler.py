@@ -37,6 +37,7 @@ from penstock.core.specs import life_of, places_of
 from penstock.core.state import AutoscalerState
 from penstock.core.status import page_of, status_of
 from penstock.core.summary import DecisionSummary
+from penstock.model.units import counted
 from workflows import policies
 from workflows.answering import Answers
 from workflows.details import details_of
@@ -202,7 +203,7 @@ class AutoscalerWorkflow:
         revision = self._state.config_revision
         audited = ", audit them now" if wanted.recovery else ""
         await workflow.execute_activity(
-            names.KEEP_INVENTORIES, wanted, summary=f"look at {len(wanted.places)} locations{audited}", **policies.KEEP
+            names.KEEP_INVENTORIES, wanted, summary=f"look at {counted(len(wanted.places), 'location')}{audited}", **policies.KEEP
         )
         self._kept = (revision, wanted.recovery)
 
@@ -213,7 +214,7 @@ class AutoscalerWorkflow:
             names.DECIDE,
             self._cluster,
             result_type=Orders,
-            summary=f"evaluation {self._state.evaluations + 1}, {len(self._state.slices)} slices",
+            summary=f"evaluation {self._state.evaluations + 1}, {counted(len(self._state.slices), 'slice')}",
             **policies.DECIDE,
         )
         if orders.recover is not None:

@@ -2,6 +2,7 @@
 
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.model.slices import IN_FLIGHT, SliceState
+from penstock.model.units import counted
 from workflows import tables
 
 LARGEST_DETAILS = 19_000
@@ -26,7 +27,7 @@ def details_of(status: ClusterStatus) -> str:
     for row in rows:
         room -= _size(row)
         if room < 0:
-            tail.insert(0, f"… and {len(rows) - len(shown)} more groups")
+            tail.insert(0, f"… and {counted(len(rows) - len(shown), 'more group')}")
             break
         shown.append(row)
     return "\n".join([*head, *shown, *tail])
@@ -60,8 +61,9 @@ def _row(group: GroupStatus) -> str:
 
 
 def _demand(status: ClusterStatus) -> str:
-    tasks = sum(source.tasks for source in status.demand.values())
+    count = sum(source.tasks for source in status.demand.values())
+    tasks = f"{counted(count, 'task')} {'is' if count == 1 else 'are'} waiting or placed"
     if not status.unmet:
-        return f"{tasks} tasks are waiting or placed; none is unmet."
+        return f"{tasks}; none is unmet."
     unmet = ", ".join(f"{count} {code}" for code, count in sorted(status.unmet.items()))
-    return f"{tasks} tasks are waiting or placed; unmet: {unmet}."
+    return f"{tasks}; unmet: {unmet}."

@@ -5,6 +5,7 @@ from temporalio import workflow
 from penstock.contract import names
 from penstock.contract.answers import Verdict
 from penstock.contract.requests import VerifyRequest
+from penstock.model.units import counted
 from workflows import policies
 
 
@@ -27,7 +28,11 @@ class VerifyWorkflow:
 
 
 def _told(verdict: Verdict) -> str:
-    counts = f"{verdict.slices} slices, {verdict.workflows} workflows, {verdict.resources} resources"
+    books = ((verdict.slices, "slice"), (verdict.workflows, "workflow"), (verdict.resources, "resource"))
+    counts = ", ".join(counted(count, noun) for count, noun in books)
     lines = [f"- {difference.message}" for difference in verdict.differences[:50]]
     lines += [f"- {place} gave no complete list" for place in verdict.unlisted]
-    return f"**{'agrees' if verdict.agrees else 'differs'}**: {counts} in {verdict.locations} locations\n\n" + "\n".join(lines)
+    return (
+        f"**{'agrees' if verdict.agrees else 'differs'}**: {counts} in {counted(verdict.locations, 'location')}\n\n"
+        + "\n".join(lines)
+    )

@@ -11,11 +11,12 @@ from rich.console import Console
 
 from penstock.cli.connect import Reach, at_cluster, at_server, json_option, perform, server_options
 from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
-from penstock.cli.screen import counted, print_json, screen
+from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.names import STATUS, autoscaler_id
 from penstock.core.reasons import some
 from penstock.model.slices import SliceState
+from penstock.model.units import counted
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle

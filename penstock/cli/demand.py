@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from penstock.cli.connect import Reach, at_cluster, cluster_options, json_option, perform
 from penstock.cli.failures import EXIT_BAD_INPUT, CommandFailed
-from penstock.cli.screen import counted, print_json
+from penstock.cli.screen import print_json
 from penstock.config.demand import load_demand
 from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, problems_of
@@ -18,7 +18,7 @@ from penstock.contract.messages import DEFAULT_SOURCE, CapacityMessage
 from penstock.model.demand import Demand
 from penstock.model.resources import DIMENSIONS
 from penstock.model.slices import StandingItem
-from penstock.model.units import parse_seconds
+from penstock.model.units import counted, parse_seconds
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient

@@ -3,8 +3,9 @@
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from penstock.cli.screen import counted, titled
+from penstock.cli.screen import titled
 from penstock.contract.answers import Examination, Verdict
+from penstock.model.units import counted
 
 
 def verdict_view(verdict: Verdict) -> RenderableType:

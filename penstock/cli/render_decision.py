@@ -3,11 +3,12 @@
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.screen import counted, entries, moment, screen, titled
+from penstock.cli.screen import entries, moment, screen, titled
 from penstock.core.explain import Explanation, Status
 from penstock.core.reasons import some
 from penstock.core.summary import DecisionSummary, UnmetSummary
 from penstock.model.decision import GroupDecision, Outcome, Tier
+from penstock.model.units import counted
 
 SHOWN = 10
 """Rows of unmet demand, and of idle groups, before the rest are only counted."""

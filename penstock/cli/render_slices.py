@@ -6,8 +6,9 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from penstock.cli.render_status import STATE_STYLE
-from penstock.cli.screen import counted, lapse, titled
+from penstock.cli.screen import lapse, titled
 from penstock.contract.answers import SlicePage
+from penstock.model.units import counted
 
 
 def slices_view(page: SlicePage, now: datetime) -> RenderableType:

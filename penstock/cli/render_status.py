@@ -7,12 +7,12 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.screen import clock, counted, entries, lapse, moment, titled
+from penstock.cli.screen import clock, entries, lapse, moment, titled
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.core.reasons import some
 from penstock.model.decision import Tier
 from penstock.model.slices import IN_FLIGHT, Availability, SliceState
-from penstock.model.units import format_seconds
+from penstock.model.units import counted, format_seconds
 
 SHOWN = 10
 """Rows of drains, and of groups that have nothing and miss nothing, before the rest are only counted."""

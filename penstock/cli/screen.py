@@ -82,11 +82,6 @@ def print_json(value: BaseModel, **beside: JsonValue) -> None:
     click.echo(json.dumps(value.model_dump(mode="json") | beside, indent=2, ensure_ascii=False))
 
 
-def counted(count: int, noun: str) -> str:
-    """So many of something, in words."""
-    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def entries(count: int) -> str:
     """So many entries, in words."""
     return "1 entry" if count == 1 else f"{count:,} entries"

@@ -40,6 +40,7 @@ from penstock.core.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.slices import IN_FLIGHT, Slice, SliceState, StandingRequest
+from penstock.model.units import counted
 
 _SUGGESTED = 3
 """Names that are suggested for one that is not known."""
@@ -150,7 +151,8 @@ def _resume(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance:
 def _close(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance:
     event = Closed(at=at, force=read(CloseMessage, raw).force)
     how = "deleted" if event.force else "emptied and deleted"
-    return _done(f"{len(state.slices)} slices are being {how}; then the cluster is gone", event)
+    are = "is" if len(state.slices) == 1 else "are"
+    return _done(f"{counted(len(state.slices), 'slice')} {are} being {how}; then the cluster is gone", event)
 
 
 _UPDATES: dict[str, Callable[[AutoscalerState, bytes, datetime], Acceptance]] = {

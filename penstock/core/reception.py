@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.contract import names
 from penstock.contract.lives import LocationReport, SliceReports
 from penstock.contract.messages import ConfirmDrainMessage, DemandMessage, ReportMessage, UsageMessage
-from penstock.contract.problems import LONGEST_NAME, BadMessage, path_text, read, shortened
+from penstock.contract.problems import LONGEST_NAME, BadMessage, message_of, path_text, read, shortened
 from penstock.contract.tasks import demand_of
 from penstock.core.events import (
     AnyEvent,
@@ -27,7 +27,8 @@ from penstock.core.state import AutoscalerState, SourceDemand
 from penstock.core.weight import names_fit, overweight, without_names
 from penstock.model.cluster import ScaleGroup
 from penstock.model.demand import Demand
-from penstock.model.slices import SliceUsage
+from penstock.model.slices import HostUsage, SliceUsage
+from penstock.model.units import counted
 
 Received = tuple[AnyEvent, ...]
 
@@ -201,7 +202,7 @@ def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: dateti
     events: Received = (UsageReported(at=at, usage=usage),) if usage else ()
     events += _strangers(state, usage, at, message)
     if problems:
-        more = f"; and {len(problems) - _TOLD} more slices" if len(problems) > _TOLD else ""
+        more = f"; and {counted(len(problems) - _TOLD, 'more slice')}" if len(problems) > _TOLD else ""
         events += (MessageRejected(at=at, message=message, problem="; ".join(problems[:_TOLD]) + more),)
     return events
 
@@ -218,7 +219,8 @@ def _slice_usage(value: Any, group: ScaleGroup | None) -> SliceUsage:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = path_text(first["loc"])
-        raise BadMessage(f"{where if where.startswith('[') else ''}: {first['msg']}") from None
+        first["loc"] = first["loc"][1:]  # What is wrong is told of the host; which one it is stands before it.
+        raise BadMessage(f"{where if where.startswith('[') else ''}: {message_of(first, HostUsage)}") from None
     if not usage:
         raise BadMessage(": is empty; give one usage per host, or one word for the whole slice")
     hosts = group.hosts_per_slice if group else len(usage)

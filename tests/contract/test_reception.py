@@ -161,7 +161,7 @@ def test_usage_of_one_slice_that_cannot_be_read_costs_the_others_nothing() -> No
     assert list(good.usage) == ["pair-1"]
     assert isinstance(bad, MessageRejected)
     assert "usage.pair-2: 3 given, but a slice of its group has 2 hosts" in bad.problem
-    assert "usage.pair-3[0].state: Input should be 'idle', 'busy' or 'degraded'" in bad.problem
+    assert "usage.pair-3[0].state: should be 'idle', 'busy' or 'degraded', not 'asleep'" in bad.problem
 
 
 def test_a_report_says_everything_of_one_moment() -> None:
