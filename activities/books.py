@@ -78,16 +78,19 @@ async def state_of(client: Client, cluster: str) -> AutoscalerState | None:
 
 async def last_state_of(client: Client, cluster: str) -> AutoscalerState | None:
     """The last state of the cluster's autoscaler, running or not; None if there never was one."""
-    handle = client.get_workflow_handle(names.autoscaler_id(cluster))
+    return await _said(client, names.autoscaler_id(cluster), names.DUMP, AutoscalerState)
+
+
+async def _said(client: Client, workflow_id: str, question: str, kind: type[T]) -> T | None:
+    """What a workflow answers, also after its end; None if there is no such workflow any more."""
+    handle = client.get_workflow_handle(workflow_id)
     try:
-        state: AutoscalerState = await handle.query(
-            names.DUMP, result_type=AutoscalerState, rpc_timeout=timedelta(seconds=QUERY_SECONDS)
-        )
+        answer: T = await handle.query(question, result_type=kind, rpc_timeout=timedelta(seconds=QUERY_SECONDS))
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return None
         raise
-    return state
+    return answer
 
 
 async def running_slices(client: Client, cluster: str) -> dict[str, str]:
@@ -104,31 +107,13 @@ async def watched_places(client: Client, cluster: str) -> list[Place]:
     """The places that running inventories of the cluster watch, configured still or not; the server's list may lag behind."""
     query = f"{names.CLUSTER_ATTRIBUTE} = '{cluster}' AND WorkflowType = '{names.INVENTORY}' AND ExecutionStatus = 'Running'"
     ids = [execution.id async for execution in client.list_workflows(query)]
-    found = await each(ids, lambda workflow_id: _place(client, workflow_id))
+    found = await each(ids, lambda workflow_id: _said(client, workflow_id, names.PLACE, Place))
     return [place for place in found if place is not None]
-
-
-async def _place(client: Client, workflow_id: str) -> Place | None:
-    handle = client.get_workflow_handle(workflow_id)
-    try:
-        place: Place = await handle.query(names.PLACE, result_type=Place, rpc_timeout=timedelta(seconds=QUERY_SECONDS))
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            return None
-        raise
-    return place
 
 
 async def life_of(client: Client, cluster: str, group: str, slice_id: str) -> SliceLife | None:
     """What a slice's workflow says of it, also after its end; None if there is no such workflow any more."""
-    handle = client.get_workflow_handle(names.slice_workflow_id(cluster, group, slice_id))
-    try:
-        life: SliceLife = await handle.query(names.LIFE, result_type=SliceLife, rpc_timeout=timedelta(seconds=QUERY_SECONDS))
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            return None
-        raise
-    return life
+    return await _said(client, names.slice_workflow_id(cluster, group, slice_id), names.LIFE, SliceLife)
 
 
 def place_of(spec: SliceSpec, rules: InventoryRules = InventoryRules()) -> Place:  # noqa: B008 - it is frozen

@@ -17,6 +17,7 @@ PASSED_THROUGH = (
     "yaml",
     "workflows.answering",
     "workflows.details",
+    "workflows.memory",
     "workflows.moves",
     "workflows.policies",
     "workflows.tables",

@@ -11,12 +11,11 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
-from penstock.contract.lives import Letter, SliceLife, SliceReport
+from penstock.contract.lives import Letter, SliceLife
 from penstock.contract.messages import SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage
 from penstock.contract.requests import KeepRequest, RollRequest
-from penstock.core.apply import apply
 from penstock.core.events import (
     AnyEvent,
     ConfigApplied,
@@ -28,7 +27,6 @@ from penstock.core.events import (
     RecoveryBegan,
     Resumed,
     RollCalled,
-    SlicesReported,
     SlicesStarted,
 )
 from penstock.core.explain import Explanation
@@ -41,6 +39,7 @@ from penstock.model.units import counted
 from workflows import policies
 from workflows.answering import Answers
 from workflows.details import details_of
+from workflows.memory import Memory
 
 BATCH = 50
 """Slices started, or letters sent, in one workflow task: larger and smaller batches are slower."""
@@ -63,13 +62,7 @@ class AutoscalerWorkflow:
 
     @workflow.init
     def __init__(self, state: AutoscalerState) -> None:
-        self._folded = state
-        self._reports: list[SliceReport] = []
-        """What slices reported and is not folded in yet. Thousands may come at once, and are taken into the books together."""
-        self._heard_at: datetime = state.now
-        """When the last of them came."""
-        self._previewed: AutoscalerState | None = None
-        """What they make of the state, worked out for somebody who only asked."""
+        self._memory = Memory(state)
         self._answers = Answers()
         self._children = 0
         self._being_started: frozenset[str] = frozenset()
@@ -109,14 +102,10 @@ class AutoscalerWorkflow:
     @workflow.signal(dynamic=True)
     def hear(self, name: str, payloads: Sequence[RawValue]) -> None:
         """Every signal: from controllers, slices and inventories. Nothing is raised: it would be raised for ever."""
-        known = self._folded if name == names.SLICES_REPORTED else self._state
+        known = self._memory.without_reports if name == names.SLICES_REPORTED else self._state
         try:
             for event in receive(known, name, _raw(payloads), workflow.now()):
-                if isinstance(event, SlicesReported):
-                    self._reports += event.reports
-                    self._heard_at, self._previewed = event.at, None
-                else:
-                    self._tell(event)
+                self._tell(event)
         except Exception as error:
             self._tell(MessageRejected(at=workflow.now(), message=name, problem=f"it could not be taken in: {error!r}"[:500]))
 
@@ -379,23 +368,10 @@ class AutoscalerWorkflow:
 
     @property
     def _state(self) -> AutoscalerState:
-        """What holds now. Reports count one by one, so that it does not matter with which others they are folded in.
-
-        Who only asks leaves no trace: questions are not asked again in a replay, and the state must be the same after it.
-        """
-        if not self._reports:
-            return self._folded
-        state = self._previewed
-        if state is None:
-            state = apply(self._folded, SlicesReported(at=self._heard_at, reports=tuple(self._reports)))
-        if workflow.unsafe.is_read_only():
-            self._previewed = state
-        else:
-            self._folded, self._reports, self._previewed = state, [], None
-        return state
+        return self._memory.state
 
     def _tell(self, event: AnyEvent) -> None:
-        self._folded = apply(self._state, event)
+        self._memory.tell(event)
 
 
 def _raw(payloads: Sequence[RawValue]) -> bytes:
