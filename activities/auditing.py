@@ -22,15 +22,14 @@ from activities.providers.port import (
     resource_name,
 )
 from activities.providers.registry import Providers
-from activities.provisioning import failure_of, place_key
+from activities.provisioning import failure_of
 from penstock.contract import names
 from penstock.contract.lives import LocationReport, Place, SliceReport, SliceReports, Unowned
 from penstock.contract.requests import AuditRequest
 from penstock.core.comparison import Findings, Resource, findings
 from penstock.core.health import after_look
-from penstock.core.lifecycle import report_of
-from penstock.core.specs import place_of as group_place
-from penstock.core.specs import places_of
+from penstock.core.lifecycle import report_of, spec_place
+from penstock.core.specs import group_place, is_configured, places_of
 from penstock.core.state import AutoscalerState
 from penstock.model.failures import Phase
 from penstock.model.slices import Slice
@@ -98,8 +97,7 @@ class Audit:
         Of a place that is no longer configured, as much as can be carried with its settings; the rest is told next time.
         """
         lasting = [resource for resource in found.unowned if resource.phase is not Phase.DELETING]
-        configured = state.config is not None and any(place.key == self._place.key for place in places_of(state.config))
-        return lasting if configured else lasting[:REPORTS_AT_ONCE]
+        return lasting if is_configured(self._place, state.config) else lasting[:REPORTS_AT_ONCE]
 
     def _findings(
         self, resources: Sequence[Resource], state: AutoscalerState, *, running: Iterable[str], complete: bool
@@ -145,7 +143,7 @@ class Audit:
         """Those that were ordered somewhere else: their groups are gone, or have moved."""
         pieces = [piece for piece in state.slices if piece.id in missing]
         lives = await each(pieces, lambda piece: life_of(self._client, self._place.cluster, piece.group, piece.id))
-        return {life.spec.slice_id for life in lives if life is not None and place_key(life.spec) != self._place.key}
+        return {life.spec.slice_id for life in lives if life is not None and spec_place(life.spec) != self._place.key}
 
     async def _make_known(self, resources: Sequence[Resource]) -> None:
         lives = await each(resources, lambda one: life_of(self._client, self._place.cluster, one.group, one.slice_id))
@@ -290,5 +288,6 @@ async def tell_refusal(client: Client, place: Place, error: PermissionDenied | I
         complete=False,
         asked=asked,
         failure=failure_of(error),
+        orders_too=True,
     )
     await send_location(client, place.cluster, report)

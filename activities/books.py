@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.provisioning import place_key
 from penstock.contract import names
 from penstock.contract.lives import Place, SliceLife, SliceSpec
+from penstock.core.lifecycle import spec_place
 from penstock.core.state import AutoscalerState
 from penstock.model.cluster import InventoryRules
 
@@ -118,7 +118,7 @@ async def life_of(client: Client, cluster: str, group: str, slice_id: str) -> Sl
 
 def place_of(spec: SliceSpec, rules: InventoryRules = InventoryRules()) -> Place:  # noqa: B008 - it is frozen
     """Where a slice is, as it was ordered, whatever the configuration says of its group by now."""
-    account = place_key(spec).removesuffix(f"/{spec.location}")
+    account = spec_place(spec).removesuffix(f"/{spec.location}")
     return Place(
         cluster=spec.cluster,
         provider=spec.provider,

@@ -17,7 +17,7 @@ from activities.providers.registry import CONNECTION_SETTINGS, Providers
 from penstock.contract import names
 from penstock.contract.lives import Asked, Dismissed, Sighting, SliceSpec
 from penstock.contract.metrics import TRANSIENT
-from penstock.model.cluster import Provider as ProviderConfig
+from penstock.core.lifecycle import spec_place
 from penstock.model.failures import Failure
 
 MISTAKE_DELAY = timedelta(seconds=60)
@@ -47,7 +47,7 @@ class Provisioning:
             count_create_error(spec.provider, failure.kind)
             return Asked(outcome="refused", failure=failure)
         finally:
-            self._nudges.nudge(spec.cluster, place_key(spec))
+            self._nudges.nudge(spec.cluster, spec_place(spec))
         if isinstance(outcome, Queued):
             return Asked(outcome="queued")
         return Asked(outcome="created" if isinstance(outcome, port.Created) else "adopted")
@@ -71,7 +71,7 @@ class Provisioning:
         except port.ProviderError as error:
             raise _repeatable(error) from error
         finally:
-            self._nudges.nudge(spec.cluster, place_key(spec))
+            self._nudges.nudge(spec.cluster, spec_place(spec))
         return Dismissed(gone=isinstance(outcome, Gone))
 
     async def _reached(self, spec: SliceSpec) -> port.Provider:
@@ -95,12 +95,6 @@ def order_of(spec: SliceSpec) -> Order:
         queued=spec.queued,
         settings={name: value for name, value in spec.settings.items() if name not in CONNECTION_SETTINGS},
     )
-
-
-def place_key(spec: SliceSpec) -> str:
-    """The name of the slice's location among the cluster's, as its inventory knows it."""
-    account = ProviderConfig.model_validate({**spec.settings, "kind": spec.provider}).account
-    return f"{account}/{spec.location}"
 
 
 def sighting_of(seen: Observation, *, at: datetime) -> Sighting:

@@ -14,14 +14,13 @@ from activities.books import each, is_running, last_state_of, life_of, place_of,
 from activities.heartbeats import beating
 from activities.providers.port import ProviderError
 from activities.providers.registry import Providers
-from activities.provisioning import place_key
 from penstock.contract import names
 from penstock.contract.answers import Difference, Verdict
 from penstock.contract.lives import Place, SliceLife
 from penstock.contract.requests import VerifyRequest
 from penstock.core.comparison import Claim, Resource, differences, settled
-from penstock.core.specs import place_of as group_place
-from penstock.core.specs import places_of
+from penstock.core.lifecycle import spec_place
+from penstock.core.specs import group_place, places_of
 from penstock.core.state import AutoscalerState
 from penstock.model.slices import ENDED
 
@@ -126,10 +125,10 @@ def _places(state: AutoscalerState, lives: Iterable[SliceLife], watched: Iterabl
     """Where the configuration may have slices, where slices of groups are that it does not have any more, or may be left."""
     assert state.config is not None
     places = {place.key: place for place in watched}
-    places |= {place_key(life.spec): place_of(life.spec) for life in lives}
+    places |= {spec_place(life.spec): place_of(life.spec) for life in lives}
     places |= {place.key: place for place in places_of(state.config)}
     return tuple(places[key] for key in sorted(places))
 
 
 def _claim(life: SliceLife) -> Claim:
-    return Claim(group=life.spec.group, state=life.state, place=place_key(life.spec))
+    return Claim(group=life.spec.group, state=life.state, place=spec_place(life.spec))

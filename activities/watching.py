@@ -28,13 +28,13 @@ from activities.heartbeats import beating
 from activities.nudges import Nudges
 from activities.providers.port import Invalid, Listing, Observation, PermissionDenied, Phase, Provider, ProviderError, RateLimited
 from activities.providers.registry import Providers
-from activities.provisioning import place_key
 from penstock.contract import names
 from penstock.contract.lives import Place, Sighting
 from penstock.contract.requests import Watched, WatchRequest
 from penstock.core import lookout
+from penstock.core.lifecycle import spec_place
 from penstock.core.lookout import Doubts, Glimpse, KnownTable, Telling
-from penstock.core.specs import places_of
+from penstock.core.specs import is_configured, places_of
 from penstock.core.state import AutoscalerState
 
 FAILURES_IN_A_ROW = 5
@@ -143,8 +143,7 @@ class _Watch:
     async def _is_forsaken(self) -> bool:
         """Whether nobody has anything here, nor may have: there is no use in asking on."""
         books = await self._readings.of(self._place.cluster, oldest_seconds=self._place.rules.audit_seconds / 2)
-        config = books.state.config if books.state else None
-        wanted = config is not None and any(place.key == self._place.key for place in places_of(config))
+        wanted = is_configured(self._place, books.state.config if books.state else None)
         return not (wanted or self._known or books.running)
 
     async def _reconfigured(self) -> Watched | None:
@@ -222,7 +221,7 @@ class _Watch:
             if piece.id in running and piece.id not in seen | self._elsewhere and may_be_at(self._place, state, piece)
         ]
         lives = await each(absent, lambda piece: life_of(self._client, self._place.cluster, piece.group, piece.id))
-        here = [life for life in lives if life is not None and place_key(life.spec) == self._place.key]
+        here = [life for life in lives if life is not None and spec_place(life.spec) == self._place.key]
         self._elsewhere |= {piece.id for piece in absent} - {life.spec.slice_id for life in here}
         read = {life.spec.slice_id for life in here if life.created} | self._known.keys()
         self._remember(lookout.recalled(self._known, [piece for piece in state.slices if piece.id in read]))

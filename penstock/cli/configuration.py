@@ -65,7 +65,7 @@ async def _apply(reach: Reach, file: Path, *, as_json: bool) -> int:
     from penstock.client import AutoscalerClient, NoSuchCluster
 
     wanted = _loaded(file)
-    async with at_server(reach) as client:
+    async with at_server(reach, ordering=True) as client:
         autoscaler = AutoscalerClient(client, wanted.cluster, task_queue=task_queue())
         try:
             done = await autoscaler.apply_config(wanted)

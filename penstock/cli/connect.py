@@ -102,8 +102,11 @@ def finish(code: int) -> NoReturn:
 
 
 @asynccontextmanager
-async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> AsyncIterator["Client"]:
-    """A connection; what goes wrong while it is used is told in words, after `seconds` that nobody answers."""
+async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS, ordering: bool = False) -> AsyncIterator["Client"]:
+    """A connection; what goes wrong while it is used is told in words, after `seconds` that nobody answers.
+
+    With `ordering` they say that an order may be carried out all the same.
+    """
     from penstock.connection import BadConnection, connect, flush_traces, told_settings
 
     try:
@@ -116,23 +119,25 @@ async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> 
     except (RuntimeError, TimeoutError) as error:
         raise not_connected(address, str(error), tls=bool(told.get("tls"))) from None
     try:
-        async with in_words(client, seconds):
+        async with in_words(client, seconds, ordering=ordering):
             yield client
     finally:
         await flush_traces()
 
 
 @asynccontextmanager
-async def at_cluster(reach: Reach, *, seconds: float | None = ANSWER_SECONDS) -> AsyncIterator["AutoscalerClient"]:
+async def at_cluster(
+    reach: Reach, *, seconds: float | None = ANSWER_SECONDS, ordering: bool = False
+) -> AsyncIterator["AutoscalerClient"]:
     """The autoscaler that is meant: the one that was named, or the only one."""
     from penstock.client import AutoscalerClient
 
-    async with at_server(reach, seconds=seconds) as client:
+    async with at_server(reach, seconds=seconds, ordering=ordering) as client:
         yield AutoscalerClient(client, reach.cluster or await only_cluster(client), task_queue=task_queue())
 
 
 @asynccontextmanager
-async def in_words(client: "Client", seconds: float | None) -> AsyncIterator[None]:
+async def in_words(client: "Client", seconds: float | None, *, ordering: bool = False) -> AsyncIterator[None]:
     """Turn what the client raises into what to say about it, and say so after `seconds` without an answer."""
     from temporalio.service import RPCError
 
@@ -142,7 +147,7 @@ async def in_words(client: "Client", seconds: float | None) -> AsyncIterator[Non
         async with asyncio.timeout(seconds) as deadline, _ended_early_without_worker(client, deadline):
             yield
     except TimeoutError:
-        raise await no_answer(client) from None
+        raise await no_answer(client, ordering=ordering) from None
     except NoSuchCluster as unknown:
         raise await no_such_cluster(client, unknown.cluster) from None
     except Refused as refused:

@@ -48,7 +48,7 @@ async def _delete(reach: Reach, *, force: bool, sure: bool, wait: bool, as_json:
         before = await autoscaler.status()
     if not sure:
         _ask(before, force=force, err=as_json)
-    async with at_cluster(reach) as autoscaler:
+    async with at_cluster(reach, ordering=True) as autoscaler:
         done = await autoscaler.delete(force=force)
     click.echo(f"{reach.cluster}: {done.message}.", err=as_json)
     if wait:

@@ -82,7 +82,7 @@ def request(
 
 async def _submit(reach: Reach, file: Path, source: str, *, as_json: bool) -> int:
     tasks = load_demand(file)
-    async with at_cluster(reach) as autoscaler:
+    async with at_cluster(reach, ordering=True) as autoscaler:
         accepted = await autoscaler.submit_demand(tasks, source=source)
     if as_json:
         print_json(accepted)
@@ -93,7 +93,7 @@ async def _submit(reach: Reach, file: Path, source: str, *, as_json: bool) -> in
 
 
 async def _clear(reach: Reach, source: str, *, as_json: bool) -> int:
-    async with at_cluster(reach) as autoscaler:
+    async with at_cluster(reach, ordering=True) as autoscaler:
         accepted = await autoscaler.submit_demand(Demand(), source=source)
     if as_json:
         print_json(accepted)
@@ -115,7 +115,7 @@ async def _request(
 ) -> int:
     wants = () if release else _wants(file, wanted)
     expires = None if lifetime is None else datetime.now(UTC) + timedelta(seconds=_seconds(lifetime))
-    async with at_cluster(reach) as autoscaler:
+    async with at_cluster(reach, ordering=True) as autoscaler:
         if release:
             done = await autoscaler.release_capacity(owner)
         else:

@@ -60,7 +60,7 @@ def clear_block(reach: Reach, group: str | None, as_json: bool) -> None:
 
 
 async def _order(reach: Reach, order: "Callable[[AutoscalerClient], Awaitable[Done]]", *, as_json: bool) -> int:
-    async with at_cluster(reach) as autoscaler:
+    async with at_cluster(reach, ordering=True) as autoscaler:
         done = await order(autoscaler)
     if as_json:
         print_json(done)

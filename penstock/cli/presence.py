@@ -163,20 +163,26 @@ async def no_such_cluster(client: "Client", cluster: str) -> CommandFailed:
     return CommandFailed(f"no cluster {cluster!r} runs at {where(client)}", *hints, code=EXIT_NO_CLUSTER)
 
 
-async def no_answer(client: "Client", why: str = "") -> CommandFailed:
-    """The server is there and the answer did not come: most often no worker runs."""
+async def no_answer(client: "Client", why: str = "", *, ordering: bool = False) -> CommandFailed:
+    """The server is there and the answer did not come: most often no worker runs. It keeps an order that it was given."""
+    hints = ("The server may have the order: then it is carried out once a worker runs, and penstock status shows it",)
     found = await pollers(client)
     if not found:
-        return no_worker(client)
+        return no_worker(client, *(hints if ordering else ()))
     told = f"the server says: {why}" if why else "it may be busy, or have stopped since: try again"
-    return CommandFailed(f"no answer, though a worker asked for work {min(found):.0f} s ago; {told}", code=EXIT_UNREACHABLE)
+    return CommandFailed(
+        f"no answer, though a worker asked for work {min(found):.0f} s ago; {told}",
+        *(hints if ordering else ()),
+        code=EXIT_UNREACHABLE,
+    )
 
 
-def no_worker(client: "Client") -> CommandFailed:
+def no_worker(client: "Client", *hints: str) -> CommandFailed:
     """The server is there and nobody works for it."""
     return CommandFailed(
         f"no worker runs on task queue {task_queue()!r} at {where(client)}",
         f"Start one: {_worker_command(client)}",
+        *hints,
         code=EXIT_UNREACHABLE,
     )
 

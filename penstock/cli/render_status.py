@@ -38,8 +38,11 @@ _WELL = (Availability.AVAILABLE, Availability.AT_MAX, Availability.POOL_EXHAUSTE
 def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
     """Everything about the cluster, as seen at `now`."""
     parts: list[RenderableType] = [_heading(status, now), *_banners(status, now), _groups(status, now)]
-    parts.append(_demand(status) if status.demand else "No demand was submitted yet: penstock demand submit FILE")
-    parts.append(_outcome(status))
+    if status.demand or not status.closing:
+        parts.append(_demand(status) if status.demand else "No demand was submitted yet: penstock demand submit FILE")
+        parts.append(_outcome(status))
+    if status.paused is not None:
+        parts.append("What was told since the pause is not decided on; penstock decision says what would be.")
     if status.standing:
         parts.append(f"Standing requests of {escape(some(status.standing))}.")
     if status.drains:

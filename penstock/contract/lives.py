@@ -13,6 +13,12 @@ from penstock.model.value import Value
 Name = Annotated[str, Field(min_length=1)]
 
 
+class Exchanged(Value):
+    """What workers of two versions may say to each other while one replaces the other: what is new to one is passed over."""
+
+    model_config = Value.model_config | {"extra": "ignore"}
+
+
 class SliceSpec(Value):
     """One slice as ordered: everything its life needs, fixed at the order, whatever the configuration says later."""
 
@@ -71,7 +77,7 @@ class SliceLife(Value):
     moves: tuple[Move, ...] = ()
 
 
-class Sighting(Value):
+class Sighting(Exchanged):
     """What an inventory or a look tells a slice about itself: the cloud's phase, and how its hosts are.
 
     `silent_hosts` are hosts that were asked often enough for long enough and never answered; `hosts` is how many it has.
@@ -86,7 +92,7 @@ class Sighting(Value):
     failure: Failure | None = None
 
 
-class DrainLetter(Value):
+class DrainLetter(Exchanged):
     """Stop taking work, let it empty, then delete."""
 
     kind: Literal["drain"] = "drain"
@@ -94,21 +100,21 @@ class DrainLetter(Value):
     terms: DrainTerms
 
 
-class CancelDrainLetter(Value):
+class CancelDrainLetter(Exchanged):
     """Serve again."""
 
     kind: Literal["cancel_drain"] = "cancel_drain"
     slice_id: str
 
 
-class EmptyLetter(Value):
+class EmptyLetter(Exchanged):
     """The controller confirmed that nothing runs there any more."""
 
     kind: Literal["empty"] = "empty"
     slice_id: str
 
 
-class DeleteLetter(Value):
+class DeleteLetter(Exchanged):
     """Delete now, work or not."""
 
     kind: Literal["delete"] = "delete"
@@ -116,7 +122,7 @@ class DeleteLetter(Value):
     cause: str
 
 
-class ReportLetter(Value):
+class ReportLetter(Exchanged):
     """Say again where you are."""
 
     kind: Literal["report"] = "report"
@@ -130,10 +136,10 @@ Letter = Annotated[
 """What the autoscaler tells a slice, as the payload of the signal `letter`."""
 
 
-class SliceReport(Value):
+class SliceReport(Exchanged):
     """Where a slice is. `ended` states leave the ledger; a `failure` counts once for its group's health.
 
-    `drain` are the terms on which it drains, if it does.
+    `drain` are the terms on which it drains, if it does; `place` is where it is, as `account/location`.
     """
 
     slice_id: Name
@@ -146,16 +152,17 @@ class SliceReport(Value):
     queued: bool = False
     cause: str = ""
     drain: DrainTerms | None = None
+    place: str | None = None
     failure: Failure | None = None
 
 
-class SliceReports(Value):
+class SliceReports(Exchanged):
     """Payload of `slices_reported`."""
 
     reports: tuple[SliceReport, ...]
 
 
-class Unowned(Value):
+class Unowned(Exchanged):
     """A resource labelled ours that no slice workflow looks after, and how its cloud is reached."""
 
     group: Name
@@ -169,11 +176,12 @@ class Unowned(Value):
     hosts: Positive = 1
 
 
-class LocationReport(Value):
+class LocationReport(Exchanged):
     """What an audit of one location found. `asked` names the recovery that asked for it, if one did.
 
     `missing` are slices of the ledger that neither the cloud has nor a workflow looks after. Unless `complete`, it is empty.
-    `failure` says why it could not be looked at, where that is for people to mend.
+    `failure` says why it could not be looked at, where that is for people to mend; `orders_too`, that orders which were refused
+    for the same reason are to be tried again once it can be.
     """
 
     account: str
@@ -184,6 +192,12 @@ class LocationReport(Value):
     unowned: tuple[Unowned, ...] = ()
     missing: tuple[str, ...] = ()
     failure: Failure | None = None
+    orders_too: bool = False
+
+
+def place_key(account: str, location: str) -> str:
+    """The name of a location among those of a cluster."""
+    return f"{account}/{location}"
 
 
 class Place(Value):
@@ -199,7 +213,7 @@ class Place(Value):
     @property
     def key(self) -> str:
         """Its name among the cluster's locations."""
-        return f"{self.account}/{self.location}"
+        return place_key(self.account, self.location)
 
 
 class Asked(Value):

@@ -17,7 +17,6 @@ from penstock.contract.messages import (
     DemandMessage,
     DrainMessage,
     PauseMessage,
-    ResumeMessage,
 )
 from penstock.contract.problems import LONGEST_NAME, BadMessage, read, shortened
 from penstock.contract.tasks import invalid_in
@@ -88,7 +87,8 @@ def _apply_config(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptanc
     if state.config is not None and config.cluster != state.config.cluster:
         raise BadMessage(f"cluster: this is {state.config.cluster}, not {config.cluster}; a cluster keeps its name")
     if config == state.config:
-        return _done(f"the configuration is the same; revision {state.config_revision} stands")
+        doomed = ", and the cluster is being deleted" if state.closing else ""
+        return _done(f"the configuration is the same; revision {state.config_revision} stands{doomed}")
     revision = state.config_revision + 1
     return _done(f"configuration revision {revision} applies", ConfigApplied(at=at, config=config))
 
@@ -143,8 +143,7 @@ def _pause(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance:
     return _done("nothing is launched or drained until the cluster is resumed", Paused(at=at, reason=message.reason))
 
 
-def _resume(state: AutoscalerState, raw: bytes, at: datetime) -> Acceptance:
-    read(ResumeMessage, raw)
+def _resume(state: AutoscalerState, _raw: bytes, at: datetime) -> Acceptance:
     return _done("the cluster is not paused") if state.paused is None else _done("decisions go on", Resumed(at=at))
 
 

@@ -29,6 +29,7 @@ from penstock.core.events import (
     SliceGone,
     SliceMoved,
     SlicesOrdered,
+    SlicesReported,
     SlicesStarted,
     TimePassed,
     UsageReported,
@@ -36,15 +37,13 @@ from penstock.core.events import (
 from penstock.core.health import after_config, cleared
 from penstock.core.limits import MINUTE
 from penstock.core.revisions import apply_delta, apply_refused, apply_snapshot
-from penstock.core.specs import place_of, with_settings
+from penstock.core.specs import group_place, settings_put_back
 from penstock.core.state import AutoscalerState, Changes, SourceDemand
 from penstock.model.cluster import ClusterConfig, ScaleGroup
 from penstock.model.slices import Availability, Slice, SliceUsage
 
 KEPT_REJECTIONS = 20
 """Messages that could not be used, shown in the status; all of them are counted."""
-MOST_UNSEEN = 10_000
-"""Slices whose usage is kept before they are known: twice as many as a cluster has."""
 KEPT_EMPTY_SOURCES = 100
 """Sources of which nothing waits whose revision is remembered; one that is forgotten begins anew with a snapshot."""
 
@@ -65,7 +64,8 @@ def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
         changes["standing"] = live
     if state.recovery is not None and changes.get("recovery", state.recovery) is None:
         changes["usage"] = _of_known(changes.get("usage", state.usage), changes.get("slices", state.slices))
-    counts = {"version": state.version + 1, "told": state.told + int(matters)}
+    happened = len(event.reports) if isinstance(event, SlicesReported) else 1
+    counts = {"version": state.version + happened, "told": state.told + int(matters)}
     return state.model_copy(update={"now": now, "launched": recent, **counts, **changes})
 
 
@@ -87,7 +87,7 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
     slices = tuple(_charged(piece, before) for piece in state.slices) if before.keys() - names else state.slices
     slices = _left_behind(slices, before, event.config)
     return {
-        "adopted": with_settings(state.adopted, state.config, event.config),
+        "adopted": settings_put_back(state.adopted, state.config, event.config),
         "config": event.config,
         "config_revision": state.config_revision + 1,
         "health": health,
@@ -106,8 +106,8 @@ def _charged(piece: Slice, groups: Mapping[str, ScaleGroup]) -> Slice:
 
 def _left_behind(slices: tuple[Slice, ...], before: Mapping[str, ScaleGroup], after: ClusterConfig) -> tuple[Slice, ...]:
     """The slices, those of groups that are gone or have moved with the place where they are."""
-    now = {group.name: place_of(group) for group in after.groups}
-    left = {name: place_of(group) for name, group in before.items() if now.get(name) != place_of(group)}
+    now = {group.name: group_place(group) for group in after.groups}
+    left = {name: group_place(group) for name, group in before.items() if now.get(name) != group_place(group)}
     if not left:
         return slices
     return tuple(
@@ -144,9 +144,7 @@ def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
 
     While the ledger is incomplete, slices may turn up of which somebody has spoken already: until it is not.
     """
-    told = _of_known(event.usage, state.slices)
-    if state.recovery is not None and len(state.usage) + len(event.usage) <= MOST_UNSEEN:
-        told = event.usage
+    told = _of_known(event.usage, state.slices) if state.recovery is None else event.usage
     idle = [name for name in sorted(leaving_by_drain(state)) if name in told and all(host.idle for host in told[name])]
     return {
         "usage": {**state.usage, **told},

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.contract.answers import Trouble
-from penstock.contract.lives import DrainLetter, DrainTerms, SliceReport, Unowned
+from penstock.contract.lives import DrainLetter, DrainTerms, SliceReport, Unowned, place_key
 from penstock.core.drains import TO_CLOSE
 from penstock.core.events import (
     Decided,
@@ -17,7 +17,7 @@ from penstock.core.events import (
     SlicesStarted,
 )
 from penstock.core.health import after_deletion, after_failure, after_look, after_ready, after_refused_look
-from penstock.core.specs import place_of, places_of, without_settings
+from penstock.core.specs import group_place, places_of, settings_left_out
 from penstock.core.state import AutoscalerState, Block, Changes, Recovery, without
 from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Phase
@@ -25,8 +25,6 @@ from penstock.model.slices import ENDED, IN_FLIGHT, Launched, Slice, SliceState
 
 KEPT_TROUBLES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
-KEPT_ENDED = 100
-"""Slices that ended last, so that what was said of them before and comes late does not bring them back."""
 
 _STATE_OF_PHASE = {
     Phase.QUEUED: SliceState.REQUESTING,
@@ -91,39 +89,46 @@ class _Books:
         self._ledger = {piece.id: piece for piece in state.slices}
         self._blocks: tuple[Block, ...] = state.blocks
         self._troubles: list[Trouble] = []
-        self._undrained: set[str] = set()
         self._gone: set[str] = set()
-        self._drains: dict[str, DrainTerms] = {}
-        self._draining: dict[str, DrainTerms] = {}
+        self._drains: dict[str, DrainTerms] = dict(state.drains)
+        self._orders: list[DrainLetter] = []
         self._matters = 0
 
     def take(self, report: SliceReport) -> None:
         """One report, unless something newer is known."""
         before = self._ledger.get(report.slice_id)
-        if before is None and (report.state in ENDED or report.slice_id in self._gone or report.slice_id in self._state.ended):
+        if before is None and report.state in ENDED:
             return
         if before is not None and before.sequence >= report.sequence:
             return
         self._judge(before, report)
         if report.state in ENDED:
             del self._ledger[report.slice_id]
+            self._drains.pop(report.slice_id, None)
             self._gone.add(report.slice_id)
         else:
-            self._ledger[report.slice_id] = _moved(before, report)
+            self._ledger[report.slice_id] = self._moved(before, report)
             self._note_drain(before, report)
         self._matters += _matters(before, report)
 
+    def _moved(self, before: Slice | None, report: SliceReport) -> Slice:
+        told: Changes = {"state": report.state, "since": report.since, "queued": report.queued, "sequence": report.sequence}
+        if before is not None:
+            return before.model_copy(update=told)
+        group = self._state.config.group(report.group) if self._state.config else None
+        place = None if group is not None and group_place(group) == report.place else report.place
+        return Slice.model_construct(id=report.slice_id, group=report.group, place=place, **told)
+
     def _note_drain(self, before: Slice | None, report: SliceReport) -> None:
-        """Whether a slice that stays drains, by its own account."""
+        """Whether a slice that stays drains, by its own account; an order that it has not read yet stands."""
         slice_id = report.slice_id
         if report.state is SliceState.READY and before is not None and before.state not in IN_FLIGHT:
-            self._undrained.add(slice_id)
-            self._draining.pop(slice_id, None)
+            self._drains.pop(slice_id, None)
         elif report.state is SliceState.DRAINING and report.drain is not None:
-            self._undrained.discard(slice_id)
-            self._draining[slice_id] = report.drain
+            self._drains.setdefault(slice_id, report.drain)
         if before is None and self._state.closing and report.state is not SliceState.DELETING:
             self._drains[slice_id] = TO_CLOSE
+            self._orders.append(DrainLetter(slice_id=slice_id, terms=TO_CLOSE))
 
     def _judge(self, before: Slice | None, report: SliceReport) -> None:
         """What the report says of its group's health."""
@@ -152,26 +157,16 @@ class _Books:
     def changes(self) -> Changes:
         """What differs from the state the reports came to."""
         state = self._state
-        drained = self._gone | self._undrained
-        orders = [DrainLetter(slice_id=slice_id, terms=terms) for slice_id, terms in self._drains.items()]
-        draining = without(self._draining, self._gone)
+        left = (letter for letter in (*state.letters, *self._orders) if letter.slice_id not in self._gone)
         return {
             "matters": self._matters,
             "slices": tuple(self._ledger.values()),
             "usage": without(state.usage, self._gone),
-            "drains": {**draining, **without(state.drains, drained), **self._drains},
-            "ended": (*state.ended, *sorted(self._gone))[-KEPT_ENDED:],
-            "letters": (*(letter for letter in state.letters if letter.slice_id not in self._gone), *orders),
+            "drains": self._drains,
+            "letters": tuple(left),
             "blocks": self._blocks,
             "troubles": (*state.troubles, *self._troubles)[-KEPT_TROUBLES:],
         }
-
-
-def _moved(before: Slice | None, report: SliceReport) -> Slice:
-    told: Changes = {"state": report.state, "since": report.since, "queued": report.queued, "sequence": report.sequence}
-    if before is not None:
-        return before.model_copy(update=told)
-    return Slice.model_construct(id=report.slice_id, group=report.group, **told)
 
 
 def _matters(before: Slice | None, report: SliceReport) -> bool:
@@ -184,7 +179,7 @@ def _matters(before: Slice | None, report: SliceReport) -> bool:
 def location_reported(state: AutoscalerState, event: LocationReported) -> Changes:
     """What nobody looks after is adopted or doomed; what is nowhere leaves the ledger."""
     report = event.report
-    changes = _recovered(state, f"{report.account}/{report.location}") if _is_awaited(state, event) else {}
+    changes = _recovered(state, place_key(report.account, report.location)) if _is_awaited(state, event) else {}
     blocks = _looked_at(state, event)
     blocked_otherwise = [block.health for block in blocks] != [block.health for block in state.blocks]
     changes |= {} if blocks == state.blocks else {"blocks": blocks}
@@ -198,7 +193,7 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
     for slice_id, one in found.items():
         if slice_id not in ledger:
             ledger[slice_id] = _adopted(state, one, event.at)
-    adopted = without_settings(found, state.config) if state.config else {}
+    adopted = settings_left_out(found, state.config) if state.config else {}
     return changes | {
         "matters": True,
         "slices": tuple(ledger.values()),
@@ -218,7 +213,9 @@ def _looked_at(state: AutoscalerState, event: LocationReported) -> tuple[Block, 
     groups = [group for group in config.groups if (group.provider.account, group.location) == place] if config else []
     if report.failure is None or config is None:
         return after_look(state.blocks, groups)
-    return after_refused_look(state.blocks, report.failure, groups, at=event.at, backoff=config.backoff)
+    return after_refused_look(
+        state.blocks, report.failure, groups, at=event.at, backoff=config.backoff, orders_too=report.orders_too
+    )
 
 
 def _is_awaited(state: AutoscalerState, event: LocationReported) -> bool:
@@ -257,8 +254,8 @@ def _adopted(state: AutoscalerState, one: Unowned, at: datetime) -> Slice:
     assert state.config is not None
     group = state.config.group(one.group)
     where = SliceState.DELETING if group is None or state.closing else _STATE_OF_PHASE[one.phase]
-    here = f"{one.account}/{one.location}" if one.account else None
-    place = None if group is not None and place_of(group) == here else here
+    here = place_key(one.account, one.location) if one.account else None
+    place = None if group is not None and group_place(group) == here else here
     return Slice(id=one.slice_id, group=one.group, state=where, since=at, queued=one.phase is Phase.QUEUED, place=place)
 
 

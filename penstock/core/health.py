@@ -85,16 +85,26 @@ def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failu
 
 
 def after_refused_look(
-    blocks: Sequence[Block], failure: Failure, groups: Sequence[ScaleGroup], *, at: datetime, backoff: Backoff
+    blocks: Sequence[Block],
+    failure: Failure,
+    groups: Sequence[ScaleGroup],
+    *,
+    at: datetime,
+    backoff: Backoff,
+    orders_too: bool = False,
 ) -> tuple[Block, ...]:
     """The blocks once the location of the groups could not be looked at: where nothing can be seen, nothing is ordered.
 
-    What blocks them for the same reason already, because orders were refused, ends with the first look that succeeds as well.
+    What blocks them for the same reason already, because orders were refused, ends with the first look that succeeds as well:
+    `orders_too` says so, for histories in which it did not.
     """
     for group in groups:
-        key = (*_covers(failure, group), group.provider.account, _family(failure.kind))
-        after = after_failure(blocks, failure, group, at=at, ordered_at=at, age=timedelta(), backoff=backoff)
-        blocks = tuple(block.model_copy(update={"looking": True}) if _key(block) == key else block for block in after)
+        before, key = blocks, (*_covers(failure, group), group.provider.account, _family(failure.kind))
+        after = after_failure(before, failure, group, at=at, ordered_at=at, age=timedelta(), backoff=backoff)
+        blocks = tuple(
+            block.model_copy(update={"looking": True}) if block not in before or (orders_too and _key(block) == key) else block
+            for block in after
+        )
     return tuple(blocks)
 
 

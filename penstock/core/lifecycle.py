@@ -18,7 +18,10 @@ from penstock.contract.lives import (
     Sighting,
     SliceLife,
     SliceReport,
+    SliceSpec,
+    place_key,
 )
+from penstock.model.cluster import Provider
 from penstock.model.failures import Failure, FailureKind, Phase
 from penstock.model.slices import ENDED, IN_FLIGHT, SliceState
 from penstock.model.units import format_seconds
@@ -154,8 +157,14 @@ def report_of(life: SliceLife) -> SliceReport:
         queued=life.queued,
         cause=life.cause,
         drain=life.drain if life.state is SliceState.DRAINING else None,
+        place=spec_place(life.spec),
         failure=life.failure,
     )
+
+
+def spec_place(spec: SliceSpec) -> str:
+    """Where a slice was ordered, as its inventory knows it."""
+    return place_key(Provider.model_validate({**spec.settings, "kind": spec.provider}).account, spec.location)
 
 
 def letter_of(raw: Any) -> Letter:

@@ -24,7 +24,7 @@ from penstock.core.events import (
     UsageReported,
 )
 from penstock.core.state import AutoscalerState, SourceDemand
-from penstock.core.weight import names_fit, overweight, without_names
+from penstock.core.weight import names_fit, overweight, usage_fits, without_names
 from penstock.model.cluster import ScaleGroup
 from penstock.model.demand import Demand
 from penstock.model.slices import HostUsage, SliceUsage
@@ -188,7 +188,7 @@ def _listed(slice_ids: Sequence[str]) -> str:
 
 def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: datetime, message: str) -> Received:
     """Usage of slices that could be read; the others keep what was said of them before, and the sender is told."""
-    groups = _groups_of(state)
+    groups = _groups_of(state, written)
     usage: dict[str, SliceUsage] = {}
     problems: list[str] = []
     for slice_id, value in written.items():
@@ -199,6 +199,9 @@ def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: dateti
     if not names_fit(state, usage):
         usage = without_names(usage)
         problems.insert(0, "usage: names more running tasks than can be carried, so it counts without names; give shorter ones")
+    if state.recovery is not None:
+        usage, unkept = _kept_for_later(state, usage, groups)
+        problems += unkept
     events: Received = (UsageReported(at=at, usage=usage),) if usage else ()
     events += _strangers(state, usage, at, message)
     if problems:
@@ -207,10 +210,25 @@ def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: dateti
     return events
 
 
-def _groups_of(state: AutoscalerState) -> dict[str, ScaleGroup]:
-    """The configured group of each slice in the ledger."""
+def _kept_for_later(
+    state: AutoscalerState, usage: dict[str, SliceUsage], groups: Mapping[str, ScaleGroup]
+) -> tuple[dict[str, SliceUsage], list[str]]:
+    """What is kept while slices are still to be found: of those that are known, and of those that a group may have."""
+    expected = {slice_id: hosts for slice_id, hosts in usage.items() if slice_id in groups}
+    if not usage_fits(state, expected):
+        known = {piece.id for piece in state.slices}
+        expected = {slice_id: hosts for slice_id, hosts in expected.items() if slice_id in known}
+    unkept = [slice_id for slice_id in usage if slice_id not in expected]
+    told = [f"usage: slices {_listed(unkept)} are not known yet; report it again once the cluster has found its slices"]
+    return expected, told if unkept else []
+
+
+def _groups_of(state: AutoscalerState, slice_ids: Iterable[str]) -> dict[str, ScaleGroup]:
+    """The configured group of each slice in the ledger; while that is incomplete, of those whose ids name one as well."""
     groups = {group.name: group for group in state.config.groups} if state.config else {}
-    return {piece.id: groups[piece.group] for piece in state.slices if piece.group in groups}
+    named = {slice_id: names.group_named_in(slice_id) for slice_id in slice_ids} if state.recovery is not None else {}
+    named |= {piece.id: piece.group for piece in state.slices}
+    return {slice_id: groups[name] for slice_id, name in named.items() if name in groups}
 
 
 def _slice_usage(value: Any, group: ScaleGroup | None) -> SliceUsage:

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from penstock.contract.lives import DrainLetter, Place, SliceLife, SliceSpec, Unowned
-from penstock.core.lifecycle import Told, advance
+from penstock.contract.lives import DrainLetter, Place, SliceLife, SliceSpec, Unowned, place_key
+from penstock.core.lifecycle import Told, advance, spec_place
 from penstock.core.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, Provider, ScaleGroup
 from penstock.model.slices import SliceState
@@ -87,7 +87,8 @@ def _spec(state: AutoscalerState, group: str, slice_id: str) -> SliceSpec | None
 
 def _where_found(config: ClusterConfig, spec: SliceSpec, found: Unowned) -> SliceSpec:
     """The spec of a slice that lies where its group no longer is."""
-    if (spec.provider, spec.location) == (found.provider, found.location):
+    here = spec_place(spec) if found.account else place_key(spec.provider, spec.location)
+    if here == place_key(found.account or found.provider, found.location):
         return spec
     return spec.model_copy(
         update={"provider": found.provider, "location": found.location, "settings": _settings_there(config, found)}
@@ -100,7 +101,7 @@ def _settings_there(config: ClusterConfig, found: Unowned) -> dict[str, JsonValu
     return found.settings or (theirs[0].settings if theirs else {})
 
 
-def without_settings(found: Mapping[str, Unowned], config: ClusterConfig) -> dict[str, Unowned]:
+def settings_left_out(found: Mapping[str, Unowned], config: ClusterConfig) -> dict[str, Unowned]:
     """What was found, as it is carried: settings that the configuration has are not said once more for each slice."""
     settings = {place.key: place.settings for place in places_of(config)}
     return {
@@ -109,7 +110,7 @@ def without_settings(found: Mapping[str, Unowned], config: ClusterConfig) -> dic
     }
 
 
-def with_settings(found: Mapping[str, Unowned], before: ClusterConfig | None, after: ClusterConfig) -> dict[str, Unowned]:
+def settings_put_back(found: Mapping[str, Unowned], before: ClusterConfig | None, after: ClusterConfig) -> dict[str, Unowned]:
     """The same once the configuration that had them is replaced by one that has not."""
     lost = {place.key: place.settings for place in places_of(before)} if before else {}
     for place in places_of(after):
@@ -121,13 +122,17 @@ def with_settings(found: Mapping[str, Unowned], before: ClusterConfig | None, af
 
 
 def _key(found: Unowned) -> str:
-    """The place of what was found, as `Place` has it."""
-    return f"{found.account}/{found.location}"
+    return place_key(found.account, found.location)
 
 
-def place_of(group: ScaleGroup) -> str:
+def group_place(group: ScaleGroup) -> str:
     """Where slices of the group are ordered: the key of its `Place`."""
-    return f"{group.provider.account}/{group.location}"
+    return place_key(group.provider.account, group.location)
+
+
+def is_configured(place: Place, config: ClusterConfig | None) -> bool:
+    """Whether the configuration may have slices there."""
+    return config is not None and any(group_place(group) == place.key for group in config.groups)
 
 
 def places_of(config: ClusterConfig) -> tuple[Place, ...]:

@@ -102,8 +102,6 @@ class AutoscalerState(Value):
     config: ClusterConfig | None = None
     config_revision: int = 0
     slices: Ledger = ()
-    ended: tuple[str, ...] = ()
-    """Slices that left the ledger last."""
     usage: UsageTable = Field(default_factory=dict)
     demand: dict[str, SourceDemand] = Field(default_factory=dict)
     health: dict[str, Health] = Field(default_factory=dict)

@@ -22,6 +22,8 @@ LARGEST_DEMAND = 1_400_000
 """Bytes of the demand of all sources: sixty thousand random UUIDs, or many times the tasks of a cluster if their ids count up."""
 LARGEST_REST = 650_000
 """Bytes of everything else: with five thousand busy slices it is a third of that."""
+LARGEST_USAGE = 500_000
+"""Bytes thereof for usage of slices that are still to be found: many times what five thousand of them need."""
 LARGEST_NAMES = 400_000
 """Bytes thereof for the names of running tasks."""
 LONGEST_REASON = 500
@@ -105,6 +107,12 @@ def _weight(source: SourceDemand) -> int:
     """Bytes of a source, with the parts of a snapshot that have come so far."""
     parts = source.partial.received.values() if source.partial else ()
     return _STAMPS + source.demand.packed_size + sum(part.packed_size for part in parts)
+
+
+def usage_fits(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
+    """Whether usage can be carried, with what is known of other slices: for slices that nobody has counted yet."""
+    after = state.model_copy(update={"usage": {**state.usage, **usage}})
+    return len(after.model_dump_json(include={"usage"})) <= LARGEST_USAGE
 
 
 def names_fit(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:

@@ -15,8 +15,9 @@ from activities.nudges import Nudges
 from activities.providers import port
 from activities.providers.port import Host, Labels, Observation, Ref
 from activities.providers.registry import Providers
-from activities.provisioning import MISTAKE_DELAY, Provisioning, failure_of, order_of, place_key, sighting_of
+from activities.provisioning import MISTAKE_DELAY, Provisioning, failure_of, order_of, sighting_of
 from penstock.contract.lives import Asked, SliceSpec
+from penstock.core.lifecycle import spec_place
 from penstock.model.failures import Failure, FailureKind, Phase, Scope
 from tests.activities.sim_cloud import SimCloud, sim_cloud
 from tests.activities.waiting import until
@@ -44,7 +45,7 @@ class Bench:
         return await ActivityEnvironment().run(call, spec or self.spec)
 
     async def was_nudged(self) -> bool:
-        return await self.nudges.wait(self.spec.cluster, place_key(self.spec), 0.01)
+        return await self.nudges.wait(self.spec.cluster, spec_place(self.spec), 0.01)
 
 
 @asynccontextmanager
@@ -274,8 +275,8 @@ def test_an_order_carries_the_settings_but_not_how_the_cloud_is_reached() -> Non
 
 
 def test_a_place_goes_by_account_and_location() -> None:
-    assert place_key(spec()) == "sim/zone-a"
-    assert place_key(spec(provider="gce", settings={"project": "p"})) == "gce:p/zone-a"
+    assert spec_place(spec()) == "sim/zone-a"
+    assert spec_place(spec(provider="gce", settings={"project": "p"})) == "gce:p/zone-a"
 
 
 def test_a_sighting_says_what_an_observation_amounts_to() -> None:

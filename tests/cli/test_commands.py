@@ -291,7 +291,9 @@ def test_a_server_without_a_worker_is_told_from_no_server(machine: Machine, tmp_
         assert "warning: no worker runs" in await scene.says("config", "apply", "cluster.yaml")
         assert "no worker runs on task queue 'nobody-works-here'" in await scene.says("status", code=4)
         assert "no worker runs" in await scene.says("verify", code=4)
-        assert "no worker runs" in await scene.says("pause", code=4)
+        told = await scene.says("pause", code=4)
+        assert "no worker runs" in told
+        assert "The server may have the order: then it is carried out once a worker runs" in told
         assert "no worker runs" in await scene.says("demand", "submit", "demand.json", code=4)
         examined = await scene.json("doctor")
         assert [finding["ok"] for finding in examined["findings"]] == [True, False]

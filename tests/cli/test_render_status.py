@@ -52,6 +52,7 @@ def test_groups_show_their_slices_by_state_and_until_when_they_are_blocked_and_w
         "default │ 10,000 │ 0 │ 12",
         "Placed 8 entries (5 ready, 1 in flight, 2 new); 2 slices deferred by launch limits; "
         "4 unmet (3 no_capacity, 1 no_matching_group): penstock decision says why.",
+        "What was told since the pause is not decided on; penstock decision says what would be.",
         "Standing requests of notebooks.",
         "v5e-16-west-261116-115500-1a2b3c4d │ operator │ is deleted",
         "1m │ v5e-16-east-spot-261116-115900-00ff00ff │ stockout: zone us-east1-c has no more capacity for machines",

@@ -9,6 +9,7 @@ import pytest
 from penstock.contract import problems, tasks
 from penstock.contract.problems import in_words
 from penstock.contract.tasks import invalid_in
+from penstock.core import weight
 from penstock.core.apply import replay
 from penstock.core.events import (
     AnyEvent,
@@ -185,6 +186,12 @@ def test_slices_report_and_a_bad_report_is_rejected() -> None:
     assert "complete: is missing" in rejection("location_reported", {"account": "a"})
 
 
+def test_what_a_newer_worker_says_beyond_what_is_known_here_is_passed_over() -> None:
+    report = {"slice_id": "pair-9", "group": "pair", "state": "READY", "since": NOW.isoformat(), "ordered_at": NOW.isoformat()}
+    (event,) = received("slices_reported", {"reports": [report | {"sequence": 3, "mood": "fine"}], "from": "tomorrow"})
+    assert isinstance(event, SlicesReported)
+
+
 def test_queue_lengths_and_unknown_signals_are_told_apart() -> None:
     assert "not supported yet" in rejection("pressure", {"group": "pair", "queued": 3})
     assert "did you mean demand?" in rejection("demnd", [])
@@ -222,9 +229,34 @@ def test_slices_that_have_just_gone_are_not_told() -> None:
 
 def test_nobody_is_a_stranger_to_a_ledger_that_is_incomplete() -> None:
     began = RecoveryBegan(at=NOW, id="r", reason="it was reset")
+    found = "pair-300101-000000-0123abcd"
     for state in (AutoscalerState(), replay([began], STATE)):
-        (event,) = received("usage", {"usage": {"other-1": "idle"}}, state)
+        (event,) = received("usage", {"usage": {found: "idle"}}, state)
         assert isinstance(event, UsageReported)
+
+
+def test_what_runs_on_slices_that_are_still_to_be_found_is_kept_as_far_as_it_can_be_carried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = replay([RecoveryBegan(at=NOW, id="r", reason="it was reset")], STATE)
+    to_be_found = [f"pair-300101-000000-{number:08x}" for number in range(300)]
+    (kept,) = received("usage", {"usage": dict.fromkeys(to_be_found, "idle")}, state)
+    assert isinstance(kept, UsageReported)
+    assert len(replay([kept], state).usage) == 300
+
+    (told,) = received("usage", {"usage": {"x" * 100_000: "idle"}}, state)
+    assert isinstance(told, MessageRejected)
+    assert len(told.problem) < 300
+    assert told.problem.endswith("are not known yet; report it again once the cluster has found its slices")
+    (told,) = received("usage", {"usage": {to_be_found[0]: ["idle"] * 3}}, state)
+    assert isinstance(told, MessageRejected)
+    assert "3 given, but a slice of its group has 2 hosts" in told.problem
+
+    monkeypatch.setattr(weight, "LARGEST_USAGE", 100)
+    known, told = received("usage", {"usage": dict.fromkeys([*to_be_found, "pair-1"], "busy")}, state)
+    assert isinstance(known, UsageReported)
+    assert list(known.usage) == ["pair-1"]
+    assert isinstance(told, MessageRejected)
 
 
 def test_drains_confirmed_before_their_slices_are_found_are_to_be_confirmed_again() -> None:

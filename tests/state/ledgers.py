@@ -70,7 +70,7 @@ def unowned(slice_id: str, *, group: str = "g", phase: Phase = Phase.RUNNING, cr
 
 
 def audited(state: AutoscalerState, *, at: datetime = NOW, **found: Any) -> AutoscalerState:
-    audit = LocationReport(account="sim", at=at, **{"location": "us-west4-a", "complete": True} | found)
+    audit = LocationReport(at=at, **{"account": "sim", "location": "us-west4-a", "complete": True} | found)
     return apply(state, LocationReported(at=at, report=audit))
 
 

@@ -186,11 +186,20 @@ def test_a_drain_by_force_stays_one_until_it_is_cancelled() -> None:
     assert state.drains == {"a": TERMS}
 
 
-def test_what_is_said_late_of_a_slice_that_ended_does_not_bring_it_back() -> None:
-    state = told(ready(cluster()), report("a", SliceState.TERMINATED, 6))
-    assert states(told(state, report("a", SliceState.READY, 4))) == {}
-    together = told(ready(cluster()), report("a", SliceState.TERMINATED, 6), report("a", SliceState.READY, 4))
-    assert states(together) == {}
+def test_a_slice_that_nobody_knew_is_where_it_says_unless_its_group_is_there() -> None:
+    here, there = "sim/us-west4-a", "sim/us-east1-b"
+    assert [piece.place for piece in told(cluster(), report("a", SliceState.READY, 3, place=here)).slices] == [None]
+    state = told(cluster(), report("a", SliceState.READY, 3, place=there))
+    moved = apply(state, ConfigApplied(at=NOW, config=config({"name": "g", "zone": "us-west4-c"})))
+    assert [piece.place for piece in moved.slices] == [there]
+
+
+def test_a_slice_found_in_another_project_of_its_zone_is_looked_after_there() -> None:
+    state = cluster({"name": "g", "provider": {"kind": "gce", "project": "new"}})
+    found = unowned("a", provider="gce", account="gce:old", settings={"project": "old"})
+    life = life_of(audited(state, account="gce:old", unowned=(found,)), "a", NOW)
+    assert life is not None
+    assert life.spec.settings == {"project": "old"}
 
 
 def test_what_runs_on_slices_that_are_not_found_yet_is_kept_until_they_are() -> None:
@@ -393,3 +402,11 @@ def test_reports_count_one_by_one_whether_they_come_alone_or_together() -> None:
     alone = told(told(told(state, reports[0]), reports[1]), reports[2])
     together = told(state, *reports)
     assert (alone.told, alone.slices) == (together.told, together.slices)
+    assert alone.version == together.version
+
+
+def test_drains_that_slices_tell_of_are_the_same_whether_they_are_told_alone_or_together() -> None:
+    old, new = DrainTerms(cause="old", force=True), DrainTerms(cause="new")
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=old))
+    reports = [report("a", SliceState.READY, 5), report("a", SliceState.DRAINING, 6, drain=new)]
+    assert told(told(state, reports[0]), reports[1]).drains == told(state, *reports).drains == {"a": new}

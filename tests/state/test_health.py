@@ -168,7 +168,8 @@ def test_the_status_shows_availability_its_end_and_its_reason() -> None:
 
 def looked_at(state: AutoscalerState, failure: Failure | None = None, *, location: str = "us-west4-a") -> AutoscalerState:
     """The state after a look at a location that was refused, or was not."""
-    seen = LocationReport(account="sim", location=location, at=NOW, complete=failure is None, failure=failure)
+    told = {"complete": failure is None, "failure": failure, "orders_too": True}
+    seen = LocationReport(account="sim", location=location, at=NOW, **told)
     return apply(state, LocationReported(at=NOW, report=seen))
 
 
