@@ -76,3 +76,8 @@ def audited(state: AutoscalerState, *, at: datetime = NOW, **found: Any) -> Auto
 
 def states(state: AutoscalerState) -> dict[str, SliceState]:
     return {piece.id: piece.state for piece in state.slices}
+
+
+def ready(state: AutoscalerState, slice_id: str = "a") -> AutoscalerState:
+    """A slice that came and serves."""
+    return told(ordered(state, slice_id), report(slice_id, SliceState.READY, 3))
