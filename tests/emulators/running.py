@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ START_SECONDS = 60.0
 _READY = re.compile(r"simulated cloud on http://127\.0\.0\.1:(\d+)\n")
 
 
-class Running:
+class Running(ABC):
     """One process at a time, which says in its first line where it is."""
 
     def __init__(self, ready: re.Pattern[str]) -> None:
@@ -35,9 +36,9 @@ class Running:
         assert ready is not None, f"not ready: {line!r}, exit code {self._process.poll()}"
         return [int(port) for port in ready.groups()]
 
+    @abstractmethod
     def start(self) -> None:
         """Start it; returns when it takes calls."""
-        raise NotImplementedError
 
     def kill(self) -> None:
         """SIGKILL: no goodbye."""
