@@ -27,7 +27,7 @@ from penstock.core.state import AutoscalerState
 from penstock.core.status import status_of
 from penstock.model.cluster import ClusterConfig, ScaleGroup
 from penstock.model.slices import Availability
-from penstock.model.units import counted
+from penstock.wording import counted
 
 GREATEST_SKEW_SECONDS = 10.0
 """Between clocks: deadlines and blocks are minutes, and a busy worker takes seconds to begin what the server started."""

@@ -13,7 +13,7 @@ _REFERENCE = re.compile(r"env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file
 _WRITTEN = "a secret is written as {secret: env:NAME} or {secret: file:PATH}"
 
 
-class UnresolvedSecret(Exception):  # noqa: N818 - it says what it is
+class UnresolvedSecret(Exception):
     """A reference that leads to nothing, named by its field; what stands there is not repeated, it may be the secret itself."""
 
 

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 
-class DatabaseInUse(Exception):  # noqa: N818 - it says what is the case
+class DatabaseInUse(Exception):
     """Another process runs on the file; two would contradict each other."""
 
 

@@ -31,7 +31,7 @@ _BESIDES = ("TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_TLS")
 """How the variables begin that name other places where settings are."""
 
 
-class BadConnection(Exception):  # noqa: N818 - it says what was given, not what went wrong inside
+class BadConnection(Exception):
     """What is said about the server cannot be used: names it, and where it was said."""
 
 

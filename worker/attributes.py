@@ -8,7 +8,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from penstock.contract.names import SEARCH_ATTRIBUTES
 
 
-class Unregistered(Exception):  # noqa: N818
+class Unregistered(Exception):
     """The server lacks search attributes and does not let this worker add them: says what to do."""
 
 

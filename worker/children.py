@@ -15,11 +15,11 @@ TAIL_LINES = 30
 """Of a log, to show why a process did not do as it should."""
 
 
-class StartFailed(Exception):  # noqa: N818 - it says what happened
+class StartFailed(Exception):
     """A process did not come up: which, and what it said last."""
 
 
-class Ended(Exception):  # noqa: N818 - it says what happened
+class Ended(Exception):
     """A process ended that should run."""
 
 

@@ -12,7 +12,7 @@ DEFAULT_HOME = Path(".penstock")
 _NOTICE = "# What an embedded Penstock keeps; nothing here belongs under version control.\n*\n"
 
 
-class BadHome(Exception):  # noqa: N818 - it says what is the matter, and what to do
+class BadHome(Exception):
     """Nothing can be kept in this directory: it cannot be written, or another process runs on it."""
 
 

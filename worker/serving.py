@@ -26,7 +26,7 @@ GUARD_SECONDS = 30.0
 """Between two looks whether every cluster's inventories run."""
 
 
-class Unreachable(Exception):  # noqa: N818 - it says what is the matter, and what to do
+class Unreachable(Exception):
     """No Temporal server takes our calls."""
 
 

@@ -16,7 +16,7 @@ _LARGEST_PORT = 65535
 CREATES_PER_SECOND = "PENSTOCK_CREATES_PER_SECOND"
 
 
-class BadSettings(Exception):  # noqa: N818 - it says what was given, not what went wrong inside
+class BadSettings(Exception):
     """A setting that cannot be used: names the variable and the fix."""
 
 

@@ -35,7 +35,7 @@ from penstock.core.specs import life_of, places_of
 from penstock.core.state import AutoscalerState
 from penstock.core.status import page_of, status_of
 from penstock.core.summary import DecisionSummary
-from penstock.model.units import counted
+from penstock.wording import counted
 from workflows import policies
 from workflows.answering import Answers
 from workflows.details import details_of

@@ -2,7 +2,7 @@
 
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.model.slices import IN_FLIGHT, SliceState
-from penstock.model.units import counted
+from penstock.wording import counted
 from workflows import tables
 
 LARGEST_DETAILS = 19_000

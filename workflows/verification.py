@@ -5,7 +5,7 @@ from temporalio import workflow
 from penstock.contract import names
 from penstock.contract.answers import Verdict
 from penstock.contract.requests import VerifyRequest
-from penstock.model.units import counted
+from penstock.wording import counted
 from workflows import policies
 
 

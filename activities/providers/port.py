@@ -161,11 +161,11 @@ class ProviderError(Exception):
     """What a call may raise; its kinds below are all there are."""
 
 
-class Stockout(ProviderError):  # noqa: N818 - errors are named as the cloud's users speak of them, here and below
+class Stockout(ProviderError):
     """The location has none of this to give now."""
 
 
-class QuotaExceeded(ProviderError):  # noqa: N818
+class QuotaExceeded(ProviderError):
     """More than the owner may have in the zone, region or project named by `subject`."""
 
     def __init__(self, message: str, *, scope: Scope, subject: str) -> None:
@@ -174,7 +174,7 @@ class QuotaExceeded(ProviderError):  # noqa: N818
         self.subject = subject
 
 
-class RateLimited(ProviderError):  # noqa: N818
+class RateLimited(ProviderError):
     """Asked too often; `retry_after` is in seconds."""
 
     def __init__(self, message: str, *, retry_after: float) -> None:
@@ -182,11 +182,11 @@ class RateLimited(ProviderError):  # noqa: N818
         self.retry_after = retry_after
 
 
-class Transient(ProviderError):  # noqa: N818
+class Transient(ProviderError):
     """No answer, or one that may differ next time. Whether the call took effect is unknown: repeat it."""
 
 
-class PermissionDenied(ProviderError):  # noqa: N818
+class PermissionDenied(ProviderError):
     """The credentials do not reach into the zone, region or project named by `subject`."""
 
     def __init__(self, message: str, *, scope: Scope, subject: str) -> None:
@@ -195,11 +195,11 @@ class PermissionDenied(ProviderError):  # noqa: N818
         self.subject = subject
 
 
-class Invalid(ProviderError):  # noqa: N818
+class Invalid(ProviderError):
     """The cloud will never accept this call; repeating it is of no use."""
 
 
-class Conflict(ProviderError):  # noqa: N818
+class Conflict(ProviderError):
     """The name is taken by something that is not ours; it was not touched."""
 
 

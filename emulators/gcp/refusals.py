@@ -67,7 +67,7 @@ def code_of(status: int) -> Code:
     return _CODE_OF.get(status, Code.UNAVAILABLE if status >= 500 else Code.UNKNOWN)
 
 
-class Refusal(Exception):  # noqa: N818 - an expected answer of the cloud
+class Refusal(Exception):
     """The call is refused: a canonical code, a sentence, details, and HTTP status and reason where they are unusual."""
 
     def __init__(self, code: Code, message: str, *details: Message, status: int | None = None, reason: str | None = None) -> None:
@@ -80,5 +80,5 @@ class Refusal(Exception):  # noqa: N818 - an expected answer of the cloud
         self.reason = reason or usual_reason
 
 
-class LostReply(Exception):  # noqa: N818 - an expected end of a call
+class LostReply(Exception):
     """The call was carried out, and its caller is not told."""

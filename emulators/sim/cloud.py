@@ -30,7 +30,7 @@ class Phase(StrEnum):
     GONE = "gone"
 
 
-class Refusal(Exception):  # noqa: N818 - an expected answer of the cloud
+class Refusal(Exception):
     """An answer other than yes: HTTP status, code, sentence, and what else the code needs."""
 
     def __init__(self, status: int, code: str, message: str, **details: str | float) -> None:

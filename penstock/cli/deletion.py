@@ -16,7 +16,7 @@ from penstock.contract.answers import ClusterStatus
 from penstock.contract.names import STATUS, autoscaler_id
 from penstock.core.reasons import some
 from penstock.model.slices import SliceState
-from penstock.model.units import counted
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle

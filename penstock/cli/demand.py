@@ -18,7 +18,8 @@ from penstock.contract.messages import DEFAULT_SOURCE, CapacityMessage
 from penstock.model.demand import Demand
 from penstock.model.resources import DIMENSIONS
 from penstock.model.slices import StandingItem
-from penstock.model.units import counted, parse_seconds
+from penstock.model.units import parse_seconds
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient

@@ -22,7 +22,7 @@ TOLD = 30
 """Mistakes in files that are told before the rest are only counted: about a screen, and whoever mends them tries again."""
 
 
-class CommandFailed(Exception):  # noqa: N818 - it says what happened to the command
+class CommandFailed(Exception):
     """A command cannot do its work: a sentence, what to do about it line by line, and the exit code."""
 
     def __init__(self, message: str, *hints: str, code: int) -> None:

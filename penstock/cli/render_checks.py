@@ -5,7 +5,7 @@ from rich.markup import escape
 
 from penstock.cli.screen import titled
 from penstock.contract.answers import Examination, Verdict
-from penstock.model.units import counted
+from penstock.wording import counted
 
 
 def verdict_view(verdict: Verdict) -> RenderableType:

@@ -8,7 +8,7 @@ from penstock.core.explain import Explanation, Status
 from penstock.core.reasons import some
 from penstock.core.summary import DecisionSummary, UnmetSummary
 from penstock.model.decision import GroupDecision, Outcome, Tier
-from penstock.model.units import counted
+from penstock.wording import counted
 
 SHOWN = 10
 """Rows of unmet demand, and of idle groups, before the rest are only counted."""

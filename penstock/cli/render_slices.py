@@ -8,7 +8,7 @@ from rich.markup import escape
 from penstock.cli.render_status import STATE_STYLE
 from penstock.cli.screen import lapse, titled
 from penstock.contract.answers import SlicePage
-from penstock.model.units import counted
+from penstock.wording import counted
 
 
 def slices_view(page: SlicePage, now: datetime) -> RenderableType:

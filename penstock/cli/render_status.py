@@ -12,7 +12,8 @@ from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.core.reasons import some
 from penstock.model.decision import Tier
 from penstock.model.slices import IN_FLIGHT, Availability, SliceState
-from penstock.model.units import counted, format_seconds
+from penstock.model.units import format_seconds
+from penstock.wording import counted
 
 SHOWN = 10
 """Rows of drains, and of groups that have nothing and miss nothing, before the rest are only counted."""

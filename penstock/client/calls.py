@@ -32,7 +32,7 @@ _UNSEEN = "UnprocessedUpdate"
 T = TypeVar("T")
 
 
-class NoSuchCluster(LookupError):  # noqa: N818 - it says what is the case
+class NoSuchCluster(LookupError):
     """No autoscaler of that name runs."""
 
     def __init__(self, cluster: str) -> None:
@@ -40,7 +40,7 @@ class NoSuchCluster(LookupError):  # noqa: N818 - it says what is the case
         self.cluster = cluster
 
 
-class Refused(Exception):  # noqa: N818 - it says what is the case
+class Refused(Exception):
     """The autoscaler did not take it, and says why."""
 
 

@@ -22,7 +22,7 @@ class Problem(NamedTuple):
         return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
 
 
-class BadInput(Exception):  # noqa: N818 - it says what was given, not what went wrong inside
+class BadInput(Exception):
     """A file that cannot be used, with everything that is wrong with it."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

@@ -50,7 +50,7 @@ _NAME = re.compile(r"\^\[a-z0-9\]\(\[-a-z0-9(?P<more>[_.]+)\]")
 T = TypeVar("T", bound=BaseModel)
 
 
-class BadMessage(ValueError):  # noqa: N818 - it says what was given, not what went wrong inside
+class BadMessage(ValueError):
     """A message that cannot be used, and why."""
 
 

@@ -39,7 +39,7 @@ from penstock.core.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.slices import IN_FLIGHT, Slice, SliceState, StandingRequest
-from penstock.model.units import counted
+from penstock.wording import counted
 
 _SUGGESTED = 3
 """Names that are suggested for one that is not known."""

@@ -28,7 +28,7 @@ from penstock.core.weight import names_fit, overweight, usage_fits, without_name
 from penstock.model.cluster import ScaleGroup
 from penstock.model.demand import Demand
 from penstock.model.slices import HostUsage, SliceUsage
-from penstock.model.units import counted
+from penstock.wording import counted
 
 Received = tuple[AnyEvent, ...]
 

@@ -111,11 +111,6 @@ def format_seconds(seconds: float) -> str:
     return "".join(parts[:2]) or "0s"
 
 
-def counted(count: int, noun: str) -> str:
-    """So many of something, in words."""
-    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def _milli_to_number(milli: int) -> int | float:
     return milli // MILLI if milli % MILLI == 0 else milli / MILLI
 
