@@ -1,4 +1,4 @@
-"""Heartbeats: how an activity tells that its worker lives, and what it knows so far."""
+"""Heartbeats: how an activity tells that its worker lifecycles, and what it knows so far."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

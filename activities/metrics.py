@@ -9,7 +9,7 @@ from temporalio.common import MetricMeter
 from penstock.contract import metrics
 from penstock.contract.metrics import Metric
 from penstock.contract.orders import Orders
-from penstock.core.state import AutoscalerState
+from penstock.core.state.state import AutoscalerState
 from penstock.model.decision import Decision, Tier
 
 Labels = tuple[str, ...]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from bench.cases import Amounts, Case, load_case, load_cases, whole_task_cost_bound
 from bench.measuring import output_of, peak_megabytes, progress, timed
 from bench.ray_peer import RayAnswer, ask_ray, ray_python
-from penstock.core.decide import decide
+from penstock.core.decision.decide import decide
 from penstock.model.building import DemandBuilder
 from penstock.model.cluster import ClusterConfig, Placement, ScaleGroup
 from penstock.model.demand import Demand

@@ -4,7 +4,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from bench.measuring import output_of, peak_megabytes, progress, timed
-from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.core.state.state import AutoscalerState, SourceDemand
 from penstock.model.building import DemandBuilder
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand

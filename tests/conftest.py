@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.service.machine import Machine, running_machine
+from tests.workflows.machine import Machine, running_machine
 
 Machines = Callable[..., Machine]
 

@@ -7,7 +7,7 @@ import pytest
 
 FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__", "id", "hash"}
 FORBIDDEN_ATTRIBUTES = {"now", "utcnow", "today"}
-MODULES = sorted([*Path("penstock/core").glob("*.py"), *Path("penstock/model").glob("*.py")])
+MODULES = sorted([*Path("penstock/core").rglob("*.py"), *Path("penstock/model").glob("*.py")])
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.auditing import Auditing
-from activities.deciding import Deciding
-from activities.examining import Examining
-from activities.nudges import Nudges
+from activities.audit import AuditActivities
+from activities.doctor import DoctorActivities
+from activities.evaluate import EvaluateActivities
 from activities.providers.registry import Providers
-from activities.provisioning import Provisioning
-from activities.rolls import Rolls, guard_inventories
-from activities.verifying import Verifying
-from activities.watching import Watching
+from activities.provision import ProvisionActivities
+from activities.recovery import RecoveryActivities, guard_inventories
+from activities.verify import VerifyActivities
+from activities.wakeups import Wakeups
+from activities.watch import WatchActivities
 from penstock.connection import WORKER, flush_traces
-from penstock.contract.lives import Place
+from penstock.contract.inventories import WatchedLocation
 from worker.credentials import CredentialsCheck
 from worker.pacing import PacedCreates
 from worker.sandbox import production_runner
@@ -25,7 +25,7 @@ from worker.settings import Settings
 from worker.stopping import Stopping
 from worker.telemetry import tracing
 from workflows.autoscaler import AutoscalerWorkflow
-from workflows.examination import DoctorWorkflow
+from workflows.doctor import DoctorWorkflow
 from workflows.inventory import InventoryWorkflow
 from workflows.slice_lifecycle import SliceLifecycleWorkflow
 from workflows.verification import VerifyWorkflow
@@ -54,9 +54,9 @@ class Assembly(NamedTuple):
 
 def assembled(client: Client, settings: Settings) -> Assembly:
     """A worker on a connection, ready to run."""
-    providers, nudges, traces = Providers(), Nudges(), tracing(settings)
+    providers, wakeups, traces = Providers(), Wakeups(), tracing(settings)
     interceptors = [Stopping(), *([traces] if traces else [])]
-    provisioning = Provisioning(providers, nudges)
+    provisioning = ProvisionActivities(providers, wakeups)
     credentials = CredentialsCheck()
     paced = PacedCreates(
         client,
@@ -67,9 +67,9 @@ def assembled(client: Client, settings: Settings) -> Assembly:
         grace=GRACE,
     )
 
-    def heard_of(places: Sequence[Place]) -> None:
-        paced.serve(places)
-        credentials.heard_of(places)
+    def on_locations(locations: Sequence[WatchedLocation]) -> None:
+        paced.serve(locations)
+        credentials.on_locations(locations)
 
     worker = Worker(
         client,
@@ -79,8 +79,8 @@ def assembled(client: Client, settings: Settings) -> Assembly:
             provisioning.create,
             provisioning.observe,
             provisioning.delete,
-            Watching(client, providers, nudges, heard_of=heard_of).watch,
-            *_activities(client, providers, Rolls(client, heard_of=heard_of)),
+            WatchActivities(client, providers, wakeups, on_locations=on_locations).watch,
+            *_activities(client, providers, RecoveryActivities(client, on_locations=on_locations)),
         ],
         workflow_runner=production_runner(),
         interceptors=interceptors,
@@ -95,15 +95,17 @@ def assembled(client: Client, settings: Settings) -> Assembly:
         await providers.close()
         await flush_traces(WORKER)
 
-    return Assembly(worker, paced, lambda: guard_inventories(client, task_queue=settings.task_queue, heard_of=heard_of), close)
+    return Assembly(
+        worker, paced, lambda: guard_inventories(client, task_queue=settings.task_queue, on_locations=on_locations), close
+    )
 
 
-def _activities(client: Client, providers: Providers, rolls: Rolls) -> list[Callable[..., Any]]:
+def _activities(client: Client, providers: Providers, rolls: RecoveryActivities) -> list[Callable[..., Any]]:
     return [
-        Deciding(client).decide,
-        Auditing(client, providers).audit,
-        rolls.call_the_roll,
+        EvaluateActivities(client).decide,
+        AuditActivities(client, providers).audit,
+        rolls.collect_reports,
         rolls.keep_inventories,
-        Verifying(client, providers).verify_cluster,
-        Examining(client, providers).examine,
+        VerifyActivities(client, providers).verify_cluster,
+        DoctorActivities(client, providers).doctor,
     ]

@@ -9,21 +9,21 @@ from typing import Any
 
 from activities.providers.gcp import opening as gcp
 from activities.providers.port import Invalid
-from penstock.contract.lives import Place
+from penstock.contract.inventories import WatchedLocation
 
 log = logging.getLogger("worker")
 
 
 class CredentialsCheck:
-    """Says in one line what is missing, as soon as there is a place that needs it. Whoever needs them says so again."""
+    """Says in one line what is missing, as soon as there is a location that needs it. Whoever needs them says so again."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
         self._checking: asyncio.Task[None] | None = None
 
-    def heard_of(self, places: Sequence[Place]) -> None:
-        """Check once, for the first place that asks for it."""
-        needing = first_needing(places, self._environ) if self._checking is None else None
+    def on_locations(self, locations: Sequence[WatchedLocation]) -> None:
+        """Check once, for the first location that asks for it."""
+        needing = first_needing(locations, self._environ) if self._checking is None else None
         if needing is not None:
             self._checking = asyncio.create_task(_tell(needing))
 
@@ -33,9 +33,9 @@ class CredentialsCheck:
             self._checking.cancel()
 
 
-def first_needing(places: Sequence[Place], environ: Mapping[str, str] = os.environ) -> Place | None:
-    """The first place that cannot be reached without Google's credentials."""
-    return next((place for place in places if place.provider in gcp.KINDS and _asks_google(place, environ)), None)
+def first_needing(locations: Sequence[WatchedLocation], environ: Mapping[str, str] = os.environ) -> WatchedLocation | None:
+    """The first location that cannot be reached without Google's credentials."""
+    return next((location for location in locations if location.provider in gcp.KINDS and _asks_google(location, environ)), None)
 
 
 async def missing_credentials() -> str | None:
@@ -45,15 +45,15 @@ async def missing_credentials() -> str | None:
     return sentence
 
 
-def _asks_google(place: Place, environ: Mapping[str, str]) -> bool:
+def _asks_google(location: WatchedLocation, environ: Mapping[str, str]) -> bool:
     try:
-        reached = gcp.connection_of(place.settings, environ)
+        reached = gcp.connection_of(location.settings, environ)
     except Invalid:
         return False
-    return (reached.tpu_endpoint if place.provider == "gcp-tpu" else reached.endpoint) is None
+    return (reached.tpu_endpoint if location.provider == "gcp-tpu" else reached.endpoint) is None
 
 
-async def _tell(place: Place) -> None:
+async def _tell(location: WatchedLocation) -> None:
     missing = await missing_credentials()
     if missing is not None:
-        log.error("%s: %s", place.account, missing)
+        log.error("%s: %s", location.account, missing)

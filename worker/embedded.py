@@ -15,7 +15,7 @@ from activities.providers.registry import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.config.cluster import load_cluster
 from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
-from penstock.core.specs import places_of
+from penstock.core.state.specs import locations_of
 from penstock.model.cluster import ClusterConfig
 from worker.children import Child, StartFailed
 from worker.credentials import first_needing, missing_credentials
@@ -108,7 +108,7 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
 
 async def _tell_missing_credentials(config: ClusterConfig) -> None:
     """What keeps groups from being created is told where somebody looks; the service runs all the same."""
-    missing = await missing_credentials() if first_needing(places_of(config)) else None
+    missing = await missing_credentials() if first_needing(locations_of(config)) else None
     if missing is not None:
         click.echo(f"  Google credentials: {missing}")
 

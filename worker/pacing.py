@@ -9,7 +9,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import Interceptor, Worker
 
-from penstock.contract.lives import Place
+from penstock.contract.inventories import WatchedLocation
 from penstock.contract.pacing import creates_queue, paced_accounts
 
 log = logging.getLogger("worker")
@@ -50,9 +50,9 @@ class PacedCreates:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
 
-    def serve(self, places: Iterable[Place]) -> None:
-        """Serve the creates of the places' accounts from now on."""
-        for account in () if self._stopped else paced_accounts(places):
+    def serve(self, locations: Iterable[WatchedLocation]) -> None:
+        """Serve the creates of the locations' accounts from now on."""
+        for account in () if self._stopped else paced_accounts(locations):
             running = self._running.get(account)
             if running is None or running.done():
                 self._workers[account] = worker = self._worker(account)

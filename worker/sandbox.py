@@ -15,13 +15,13 @@ import workflows
 PASSED_THROUGH = (
     "penstock",
     "yaml",
-    "workflows.answering",
-    "workflows.details",
-    "workflows.memory",
-    "workflows.moves",
+    "workflows.queries",
+    "workflows.ui.cluster_details",
+    "workflows.state_cell",
+    "workflows.slice_telemetry",
     "workflows.policies",
-    "workflows.tables",
-    "workflows.timelines",
+    "workflows.ui.markdown_tables",
+    "workflows.ui.slice_timeline",
 )
 """Imported once for all workflows instead of once for each: values and functions without a state of their own. The strict runner
 checks them in tests.
@@ -62,7 +62,7 @@ class _Runner(SandboxedWorkflowRunner):
 
 
 def _compile_workflows() -> None:
-    """Leave the bytecode of workflow modules where imports find it, if the place can be written.
+    """Leave the bytecode of workflow modules where imports find it, if the location can be written.
 
     The sandbox imports them anew for every workflow, and compiling takes most of that time. Python leaves it by itself, unless it
     was told not to, as it often is in containers.

@@ -30,9 +30,9 @@ from temporalio.worker import (
 )
 
 from penstock.contract import names
-from penstock.contract.lives import Asked
 from penstock.contract.orders import Orders
-from workflows.moves import WRITE_SPAN, Stay
+from penstock.contract.slices import CreateResult
+from workflows.slice_telemetry import WRITE_SPAN, StateSpan
 
 HEADER = "_tracer-data"
 """Where the SDK's own interceptors put the context of a trace, so that any client can begin one."""
@@ -59,12 +59,12 @@ class Tracing(Interceptor):
         input.unsafe_extern_functions[_WRITE_DECISION] = self._write_decision
         return _Carrying
 
-    def _write(self, stay: Stay) -> None:
+    def _write(self, stay: StateSpan) -> None:
         """A span of a slice's life. Called by its workflow, which says when it was."""
         parent = _context_of(workflow.info().headers.get(HEADER))
         if parent is None:
             return
-        spec = stay.life.spec
+        spec = stay.lifecycle.spec
         about = {"penstock.cluster": spec.cluster, "penstock.group": spec.group, "penstock.slice": spec.slice_id}
         span = self._tracer.start_span(stay.state.value, context=parent, attributes=about, start_time=_nanoseconds(stay.began))
         if stay.failure is not None:
@@ -74,7 +74,7 @@ class Tracing(Interceptor):
     def _write_decision(self, header: Payload, orders: Orders) -> None:
         """A decision once more, in the trace of a message that came while it was being made and may have been decided on."""
         ended = orders.at + timedelta(seconds=orders.seconds)
-        span = self._tracer.start_span(names.DECIDE, context=_context_of(header), start_time=_nanoseconds(orders.at))
+        span = self._tracer.start_span(names.EVALUATE, context=_context_of(header), start_time=_nanoseconds(orders.at))
         _note(span, orders)
         span.end(_nanoseconds(ended))
 
@@ -132,7 +132,7 @@ class _HandingOn(WorkflowOutboundInterceptor):
         asked_for = self._carrying.heard
         _add(input, asked_for)
         call = super().start_activity(input)
-        if input.activity == names.DECIDE:
+        if input.activity == names.EVALUATE:
             call.add_done_callback(lambda done: self._decided(done, asked_for))
         return call
 
@@ -175,7 +175,7 @@ def _note(span: Span, result: Any) -> None:
             counts = {"launches": len(result.launches), "drains": len(result.drains), "deferred": result.deferred}
             span.set_attributes({f"penstock.{name}": count for name, count in counts.items()})
             span.set_attribute("penstock.unmet", sum(result.unmet.values()))
-        case Asked():
+        case CreateResult():
             span.set_attribute("penstock.outcome", result.outcome)
             if result.failure is not None:
                 span.set_status(Status(StatusCode.ERROR, f"{result.failure.kind}: {result.failure.message}"))

@@ -1,1 +1,1 @@
-"""Durable loops: the autoscaler, a slice's life, the inventory of a location, and short checks."""
+"""Durable loops: the autoscaler, a slice's lifecycle, the inventory of a location, and short checks."""

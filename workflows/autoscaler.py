@@ -11,38 +11,38 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
-from penstock.contract.lives import Letter, SliceLife
 from penstock.contract.messages import SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage
-from penstock.contract.requests import KeepRequest, RollRequest
-from penstock.core.events import (
+from penstock.contract.requests import CollectReportsRequest, KeepInventoriesRequest
+from penstock.contract.slices import SliceCommand, SliceLifecycle
+from penstock.core.answers.explain import Explanation
+from penstock.core.answers.status import page_of, status_of
+from penstock.core.answers.summary import DecisionSummary
+from penstock.core.state.events import (
     AnyEvent,
+    CommandsSent,
     ConfigApplied,
     Decided,
     LaunchesDropped,
-    LettersSent,
     MessageRejected,
     Paused,
     RecoveryBegan,
+    ReportsCollected,
     Resumed,
-    RollCalled,
     SlicesStarted,
 )
-from penstock.core.explain import Explanation
-from penstock.core.reception import receive
-from penstock.core.specs import life_of, places_of
-from penstock.core.state import AutoscalerState
-from penstock.core.status import page_of, status_of
-from penstock.core.summary import DecisionSummary
+from penstock.core.state.signals import read_signal
+from penstock.core.state.specs import initial_lifecycle, locations_of
+from penstock.core.state.state import AutoscalerState
 from penstock.wording import counted
 from workflows import policies
-from workflows.answering import Answers
-from workflows.details import details_of
-from workflows.memory import Memory
+from workflows.queries import QueryAnswers
+from workflows.state_cell import StateCell
+from workflows.ui.cluster_details import cluster_details
 
 BATCH = 50
-"""Slices started, or letters sent, in one workflow task: larger and smaller batches are slower."""
+"""Slices started, or commands sent, in one workflow task: larger and smaller batches are slower."""
 MOST_CHILDREN = 1500
 """Slices that one run starts: at 2,000 pending children the server ends the run."""
 LAST_LOOK = "all slices are gone; every location is asked whether anything is left"
@@ -62,13 +62,13 @@ class AutoscalerWorkflow:
 
     @workflow.init
     def __init__(self, state: AutoscalerState) -> None:
-        self._memory = Memory(state)
-        self._answers = Answers()
+        self._cell = StateCell(state)
+        self._answers = QueryAnswers()
         self._children = 0
         self._being_started: frozenset[str] = frozenset()
         self._kept: tuple[int, str | None] | None = None
         """The configuration, and the recovery, for which inventories were last asked in this run."""
-        self._decided_on = -1
+        self._evaluated_inputs = -1
         """How many messages the last decision of this run had seen."""
         self._pace: asyncio.Task[None] | None = None
         self._deadline: asyncio.Task[None] | None = None
@@ -88,7 +88,7 @@ class AutoscalerWorkflow:
             await self._keep_inventories()
             await self._evaluate()
             await self._launch()
-            await self._send_letters()
+            await self._send_commands()
             if self._is_outdated():
                 self._show_details()
             if self._may_continue_as_new():
@@ -100,33 +100,33 @@ class AutoscalerWorkflow:
     # What it is told. Dynamic handlers, because they alone take any payload: one that a typed handler cannot decode is lost.
 
     @workflow.signal(dynamic=True)
-    def hear(self, name: str, payloads: Sequence[RawValue]) -> None:
+    def on_signal(self, name: str, payloads: Sequence[RawValue]) -> None:
         """Every signal: from controllers, slices and inventories. Nothing is raised: it would be raised for ever."""
-        known = self._memory.without_reports if name == names.SLICES_REPORTED else self._state
+        known = self._cell.without_reports if name == names.SLICES_REPORTED else self._state
         try:
-            for event in receive(known, name, _raw(payloads), workflow.now()):
-                self._tell(event)
+            for event in read_signal(known, name, _raw(payloads), workflow.now()):
+                self._apply(event)
         except Exception as error:
-            self._tell(MessageRejected(at=workflow.now(), message=name, problem=f"it could not be taken in: {error!r}"[:500]))
+            self._apply(MessageRejected(at=workflow.now(), message=name, problem=f"it could not be taken in: {error!r}"[:500]))
 
     @workflow.update(dynamic=True)
-    def answer(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
+    def on_update(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
         """Every update. None of them waits."""
         try:
-            events, answer_in = self._answers.accept(self._state, name, _raw(payloads), workflow.now())
+            events, answer_in = self._answers.update(self._state, name, _raw(payloads), workflow.now())
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
         for event in events:
-            self._tell(event)
+            self._apply(event)
         if any(isinstance(event, _UNDO_LAUNCHES) for event in events):
             self._undo_launches()
         return answer_in(self._state)
 
-    @answer.validator
-    def refuse(self, name: str, payloads: Sequence[RawValue]) -> None:
+    @on_update.validator
+    def validate_update(self, name: str, payloads: Sequence[RawValue]) -> None:
         """Refuse before anything is written to the history."""
         try:
-            self._answers.refuse(self._state, name, _raw(payloads), workflow.now())
+            self._answers.check(self._state, name, _raw(payloads), workflow.now())
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
 
@@ -162,27 +162,27 @@ class AutoscalerWorkflow:
     def _look_for_the_last_time(self) -> None:
         """Before a cluster with an empty ledger ends, have everyone asked, as for any ledger that cannot be trusted."""
         if self._is_emptied():
-            self._tell(RecoveryBegan(at=workflow.now(), id=f"closing-{workflow.uuid4()}", reason=LAST_LOOK, closing=True))
+            self._apply(RecoveryBegan(at=workflow.now(), id=f"closing-{workflow.uuid4()}", reason=LAST_LOOK, closing=True))
 
     def _undo_launches(self) -> None:
         """Drop slices that were ordered and whose start was held back; not those that are being started at this moment."""
         state = self._state
         held = tuple(i for i in state.starting if i not in state.adopted and i not in self._being_started)
         if held and workflow.patched("undo-launches"):
-            self._tell(LaunchesDropped(at=workflow.now(), slice_ids=held))
+            self._apply(LaunchesDropped(at=workflow.now(), slice_ids=held))
 
     async def _recover(self) -> None:
         """Have every running slice report, if the ledger cannot be trusted."""
         recovery = self._state.recovery
-        if recovery is None or recovery.roll_called:
+        if recovery is None or recovery.reports_collected:
             return
         await workflow.execute_activity(
-            names.CALL_THE_ROLL,
-            RollRequest(cluster=self._cluster, recovery=recovery.id),
+            names.COLLECT_REPORTS,
+            CollectReportsRequest(cluster=self._cluster, recovery=recovery.id),
             summary=f"ask all slices where they are: {recovery.reason}"[:200],
-            **policies.ROLL,
+            **policies.COLLECT_REPORTS,
         )
-        self._tell(RollCalled(at=workflow.now(), id=recovery.id))
+        self._apply(ReportsCollected(at=workflow.now(), id=recovery.id))
 
     async def _keep_inventories(self) -> None:
         """See that every location is looked at, and audited if a recovery waits for it."""
@@ -192,7 +192,10 @@ class AutoscalerWorkflow:
         revision = self._state.config_revision
         audited = ", audit them now" if wanted.recovery else ""
         await workflow.execute_activity(
-            names.KEEP_INVENTORIES, wanted, summary=f"look at {counted(len(wanted.places), 'location')}{audited}", **policies.KEEP
+            names.KEEP_INVENTORIES,
+            wanted,
+            summary=f"look at {counted(len(wanted.locations), 'location')}{audited}",
+            **policies.KEEP_INVENTORIES,
         )
         self._kept = (revision, wanted.recovery)
 
@@ -200,18 +203,18 @@ class AutoscalerWorkflow:
         if not self._is_due():
             return
         orders: Orders = await workflow.execute_activity(
-            names.DECIDE,
+            names.EVALUATE,
             self._cluster,
             result_type=Orders,
             summary=f"evaluation {self._state.evaluations + 1}, {counted(len(self._state.slices), 'slice')}",
-            **policies.DECIDE,
+            **policies.EVALUATE,
         )
         if orders.recover is not None:
             recovery = RecoveryBegan(at=workflow.now(), id=f"reset-{orders.run_id}", reason=orders.recover, run_id=orders.run_id)
-            self._tell(recovery)
+            self._apply(recovery)
             return
-        self._tell(Decided(at=workflow.now(), orders=orders))
-        self._decided_on = orders.told
+        self._apply(Decided(at=workflow.now(), orders=orders))
+        self._evaluated_inputs = orders.input_version
         self._set_timers(orders)
 
     def _set_timers(self, orders: Orders) -> None:
@@ -236,27 +239,27 @@ class AutoscalerWorkflow:
     async def _launch(self) -> None:
         """Start the workflows of ordered and adopted slices, in batches. Each is awaited, or continuing as new would lose it."""
         if dropped := self._given_up():
-            self._tell(LaunchesDropped(at=workflow.now(), slice_ids=dropped))
+            self._apply(LaunchesDropped(at=workflow.now(), slice_ids=dropped))
         while ids := self._startable()[:BATCH]:
-            found = [life_of(self._state, slice_id, workflow.now()) for slice_id in ids]
-            lives = [life for life in found if life is not None]
+            found = [initial_lifecycle(self._state, slice_id, workflow.now()) for slice_id in ids]
+            lifecycles = [lifecycle for lifecycle in found if lifecycle is not None]
             adopted = self._state.adopted
             self._being_started = frozenset(ids)
-            await asyncio.gather(*(self._start(life, again=life.spec.slice_id in adopted) for life in lives))
+            await asyncio.gather(*(self._start(lifecycle, again=lifecycle.spec.slice_id in adopted) for lifecycle in lifecycles))
             self._being_started = frozenset()
-            self._children += len(lives)
-            self._tell(SlicesStarted(at=workflow.now(), slice_ids=ids))
+            self._children += len(lifecycles)
+            self._apply(SlicesStarted(at=workflow.now(), slice_ids=ids))
             if self._run_is_long():
                 return
 
-    async def _start(self, life: SliceLife, *, again: bool) -> None:
-        spec = life.spec
-        pairs = ((_CLUSTER, spec.cluster), (_GROUP, spec.group), (_STATE, life.state.value), (_CAUSE, spec.cause))
+    async def _start(self, lifecycle: SliceLifecycle, *, again: bool) -> None:
+        spec = lifecycle.spec
+        pairs = ((_CLUSTER, spec.cluster), (_GROUP, spec.group), (_STATE, lifecycle.state.value), (_CAUSE, spec.cause))
         reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
         try:
             child: workflow.ChildWorkflowHandle[Any, Any] = await workflow.start_child_workflow(
                 names.SLICE,
-                life,
+                lifecycle,
                 id=names.slice_workflow_id(spec.cluster, spec.group, spec.slice_id),
                 id_reuse_policy=reuse,
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
@@ -268,29 +271,29 @@ class AutoscalerWorkflow:
             return  # It was started before this run was reset, or by a report that came late: it speaks for itself.
         child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # Nobody waits for its end.
 
-    async def _send_letters(self) -> None:
+    async def _send_commands(self) -> None:
         """Tell slices what is wanted of them. One that cannot be told runs no more; the inventory finds what it left.
 
-        At most one letter to a slice is under way: the server does not keep them in order.
+        At most one command to a slice is under way: the server does not keep them in order.
         """
-        while letters := self._deliverable():
+        while commands := self._deliverable():
             groups = {piece.id: piece.group for piece in self._state.slices}
-            known = [letter for letter in letters if letter.slice_id in groups]
-            await asyncio.gather(*(self._send(groups[letter.slice_id], letter) for letter in known))
-            self._tell(LettersSent(at=workflow.now(), letters=letters))
+            known = [command for command in commands if command.slice_id in groups]
+            await asyncio.gather(*(self._send(groups[command.slice_id], command) for command in known))
+            self._apply(CommandsSent(at=workflow.now(), commands=commands))
             if self._run_is_long():
                 return
 
-    async def _send(self, group: str, letter: Letter) -> None:
-        handle = workflow.get_external_workflow_handle(names.slice_workflow_id(self._cluster, group, letter.slice_id))
+    async def _send(self, group: str, command: SliceCommand) -> None:
+        handle = workflow.get_external_workflow_handle(names.slice_workflow_id(self._cluster, group, command.slice_id))
         try:
-            await handle.signal(names.LETTER, letter)
+            await handle.signal(names.COMMAND, command)
         except FailureError:
             return
 
     def _show_details(self) -> None:
         self._shown = self._state.version
-        details = details_of(status_of(self._state))
+        details = cluster_details(status_of(self._state))
         if details != self._details:
             self._details = details
             workflow.set_current_details(details)
@@ -309,16 +312,16 @@ class AutoscalerWorkflow:
         state = self._state
         return tuple(slice_id for slice_id in state.starting if slice_id not in state.adopted) if state.closing else ()
 
-    def _deliverable(self) -> tuple[Letter, ...]:
-        """The first letter to each slice whose workflow runs, a batch of them."""
-        first = {letter.slice_id: letter for letter in reversed(self._state.letters)}
+    def _deliverable(self) -> tuple[SliceCommand, ...]:
+        """The first command to each slice whose workflow runs, a batch of them."""
+        first = {command.slice_id: command for command in reversed(self._state.outbox)}
         unborn = set(self._state.starting)
-        running = [letter for slice_id, letter in first.items() if slice_id not in unborn]
+        running = [command for slice_id, command in first.items() if slice_id not in unborn]
         return tuple(running[-BATCH:])
 
     def _has_work(self) -> bool:
         state = self._state
-        unheard = state.recovery is not None and not state.recovery.roll_called
+        unheard = state.recovery is not None and not state.recovery.reports_collected
         orders = self._startable() or self._given_up() or self._deliverable()
         errands = orders or unheard or self._wanted_inventories() is not None
         outgrown = state.version > self._seen and self._may_continue_as_new()
@@ -329,7 +332,7 @@ class AutoscalerWorkflow:
         held = state.config is None or state.recovery is not None or state.paused is not None or state.closing
         if held or self._is_pacing():
             return False
-        return state.told > self._decided_on or (self._deadline is not None and self._deadline.done())
+        return state.input_version > self._evaluated_inputs or (self._deadline is not None and self._deadline.done())
 
     def _is_pacing(self) -> bool:
         return self._pace is not None and not self._pace.done()
@@ -338,7 +341,7 @@ class AutoscalerWorkflow:
         """Whether the details are to be written anew in this pass; after an evaluation they wait for its pace to end."""
         return self._state.version > self._shown and not self._is_pacing()
 
-    def _wanted_inventories(self) -> KeepRequest | None:
+    def _wanted_inventories(self) -> KeepInventoriesRequest | None:
         """What inventories are still to be asked in this run, if anything."""
         state, kept = self._state, self._kept
         if state.config is None:
@@ -346,7 +349,7 @@ class AutoscalerWorkflow:
         recovery = state.recovery.id if state.recovery is not None else None
         if kept is not None and kept[0] == state.config_revision and recovery in (None, kept[1]):
             return None
-        return KeepRequest(places=places_of(state.config), recovery=recovery)
+        return KeepInventoriesRequest(locations=locations_of(state.config), recovery=recovery)
 
     def _run_is_long(self) -> bool:
         return workflow.info().is_continue_as_new_suggested() or self._children >= MOST_CHILDREN
@@ -368,10 +371,10 @@ class AutoscalerWorkflow:
 
     @property
     def _state(self) -> AutoscalerState:
-        return self._memory.state
+        return self._cell.state
 
-    def _tell(self, event: AnyEvent) -> None:
-        self._memory.tell(event)
+    def _apply(self, event: AnyEvent) -> None:
+        self._cell.apply_event(event)
 
 
 def _raw(payloads: Sequence[RawValue]) -> bytes:

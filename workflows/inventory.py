@@ -6,8 +6,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from penstock.contract import names
-from penstock.contract.lives import Place
-from penstock.contract.requests import AuditRequest, Watched, WatchRequest
+from penstock.contract.inventories import WatchedLocation
+from penstock.contract.requests import AuditRequest, WatchRequest, WatchResult
 from workflows import policies
 
 
@@ -19,37 +19,37 @@ class InventoryWorkflow:
     """
 
     @workflow.init
-    def __init__(self, place: Place, known: str = "") -> None:
-        self._place = place
+    def __init__(self, location: WatchedLocation, known: str = "") -> None:
+        self._location = location
         self._known = known
-        self._watched: Watched | None = None
+        self._watched: WatchResult | None = None
         self._asked: list[str] = []
         """Recoveries that wait for an audit, the first of them under way."""
 
     @workflow.run
-    async def run(self, place: Place, known: str = "") -> None:  # noqa: ARG002 - taken by __init__, for handlers that run first
+    async def run(self, location: WatchedLocation, known: str = "") -> None:  # noqa: ARG002 - taken by __init__, for handlers that run first
         """Until there is nothing left to watch, or the history is long."""
         self._show()
         audits = asyncio.create_task(self._audit_when_asked())
         while not self._is_over() and not self._is_due_anew():
             self._watched = await self._watch()
             self._known = self._watched.known
-            self._place = self._watched.place or self._place
+            self._location = self._watched.location or self._location
             self._show()
         audits.cancel()
         if not self._is_over():
-            workflow.continue_as_new(args=[self._place, self._known])
+            workflow.continue_as_new(args=[self._location, self._known])
 
     @workflow.signal(name=names.AUDIT_NOW)
     def audit_now(self, recovery: str) -> None:
-        """A recovery waits for a complete comparison of this place."""
+        """A recovery waits for a complete comparison of this location."""
         if recovery not in self._asked:
             self._asked.append(recovery)
 
-    @workflow.query(name=names.PLACE)
-    def place(self) -> Place:
+    @workflow.query(name=names.LOCATION)
+    def location(self) -> WatchedLocation:
         """What is watched, as it was last configured."""
-        return self._place
+        return self._location
 
     def _is_over(self) -> bool:
         return self._watched is not None and self._watched.done and not self._asked
@@ -58,12 +58,12 @@ class InventoryWorkflow:
         """An audit under way is not left behind."""
         return workflow.info().is_continue_as_new_suggested() and not self._asked
 
-    async def _watch(self) -> Watched:
-        watched: Watched = await workflow.execute_activity(
+    async def _watch(self) -> WatchResult:
+        watched: WatchResult = await workflow.execute_activity(
             names.WATCH,
-            WatchRequest(place=self._place, seconds=policies.WATCH_ROUND.total_seconds(), known=self._known),
-            result_type=Watched,
-            summary=f"watch {self._place.key}",
+            WatchRequest(location=self._location, seconds=policies.WATCH_ROUND.total_seconds(), known=self._known),
+            result_type=WatchResult,
+            summary=f"watch {self._location.key}",
             **policies.WATCH,
         )
         return watched
@@ -74,13 +74,13 @@ class InventoryWorkflow:
             try:
                 await workflow.execute_activity(
                     names.AUDIT,
-                    AuditRequest(place=self._place, recovery=self._asked[0]),
+                    AuditRequest(location=self._location, recovery=self._asked[0]),
                     result_type=bool,
-                    summary=f"compare {self._place.key} with the ledger, for a recovery",
+                    summary=f"compare {self._location.key} with the ledger, for a recovery",
                     **policies.AUDIT,
                 )
             except ActivityError as error:
-                workflow.logger.warning("the audit of %s failed and is repeated: %s", self._place.key, error.cause)
+                workflow.logger.warning("the audit of %s failed and is repeated: %s", self._location.key, error.cause)
                 await workflow.sleep(policies.AUDIT_AGAIN, summary="before the audit is repeated")
                 continue
             del self._asked[0]
@@ -91,9 +91,9 @@ class InventoryWorkflow:
         seen = "not looked at yet"
         if watched is not None:
             seen = f"{watched.resources} resources" + ("" if watched.complete else ", and the last list was not complete")
-        rules = self._place.rules
+        rules = self._location.rules
         workflow.set_current_details(
-            f"**{self._place.account}** in **{self._place.location}**, for cluster {self._place.cluster}\n\n"
+            f"**{self._location.account}** in **{self._location.name}**, for cluster {self._location.cluster}\n\n"
             f"- last round: {seen}\n"
             f"- looks every {rules.look_seconds:g} s while something is on its way, else every {rules.rest_seconds:g} s\n"
             f"- compares cloud, ledger and slice workflows every {rules.audit_seconds:g} s\n"

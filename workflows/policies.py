@@ -1,4 +1,4 @@
-"""How long each activity may take, and how often it is tried: one place for these numbers."""
+"""How long each activity may take, and how often it is tried: one location for these numbers."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,14 +9,14 @@ from temporalio.workflow import ActivityCancellationType
 ALIVE = timedelta(seconds=10)
 """An activity that was not heard of for so long went down with its worker: what it did is begun again elsewhere."""
 
-DECIDE: dict[str, Any] = {
+EVALUATE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=60),
     "heartbeat_timeout": ALIVE,
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=10)),
 }
 """A decision takes a second at most; one that hangs is begun again elsewhere."""
 
-KEEP: dict[str, Any] = {
+KEEP_INVENTORIES: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=60),
     "heartbeat_timeout": ALIVE,
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
@@ -34,13 +34,13 @@ AUDIT: dict[str, Any] = WATCH | {"start_to_close_timeout": timedelta(hours=1)}
 """A recovery waits for it for as long as the location gives no complete list."""
 AUDIT_AGAIN = timedelta(seconds=15)
 """Before an audit that failed for good is begun anew."""
-ROLL: dict[str, Any] = {
+COLLECT_REPORTS: dict[str, Any] = {
     "start_to_close_timeout": timedelta(minutes=10),
     "heartbeat_timeout": timedelta(seconds=15),
     "retry_policy": RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
 }
 """Thousands of slices are asked, some hundred a second."""
-VERIFY: dict[str, Any] = ROLL | {"retry_policy": RetryPolicy(maximum_attempts=3)}
+VERIFY: dict[str, Any] = COLLECT_REPORTS | {"retry_policy": RetryPolicy(maximum_attempts=3)}
 """Somebody waits for the answer: a fault that lasts is the answer."""
 
 _ASKING: dict[str, Any] = {

@@ -10,27 +10,28 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ActivityError, FailureError
 
 from penstock.contract import names
-from penstock.contract.lives import Asked, Dismissed, ReportLetter, Sighting, SliceLife, SliceReports
+from penstock.contract.inventories import Sighting
 from penstock.contract.pacing import queue_for
-from penstock.core.lifecycle import (
-    Answered,
+from penstock.contract.slices import CreateResult, DeleteResult, ReportCommand, SliceLifecycle, SliceReports
+from penstock.core.slices.lifecycle import (
     Cancelled,
-    ConfirmedGone,
+    CommandReceived,
+    CreateAnswered,
+    DeletionConfirmed,
     DeletionOverdue,
-    LifeEvent,
+    LifecycleEvent,
+    Observed,
     Overdue,
     Reported,
-    Seen,
-    Told,
     advance,
     deadline_seconds,
-    letter_of,
+    parse_command,
     report_of,
 )
 from penstock.model.failures import Phase
 from penstock.model.slices import ENDED, SliceState
-from workflows import moves, policies
-from workflows.timelines import timeline
+from workflows import policies, slice_telemetry
+from workflows.ui.slice_timeline import slice_timeline
 
 T = TypeVar("T")
 _STATE = SearchAttributeKey.for_keyword(names.STATE_ATTRIBUTE)
@@ -48,32 +49,32 @@ _BEFORE_DELETING = (
 
 @workflow.defn(name=names.SLICE)
 class SliceLifecycleWorkflow:
-    """Create, follow what is seen and told, delete until gone; three small loops over one life.
+    """Create, follow what is seen and told, delete until gone; three small loops over one lifecycle.
 
     In READY it waits for signals alone, so that it costs no events. Cancelling it deletes the slice.
     """
 
     @workflow.init
-    def __init__(self, life: SliceLife) -> None:
-        self._life = life
-        self._calling = 0
+    def __init__(self, lifecycle: SliceLifecycle) -> None:
+        self._lifecycle = lifecycle
+        self._in_flight_calls = 0
         """Activities and signals under way."""
-        self._stay = 0
-        """Which stay in a state this is; a deadline belongs to one. Time in a cloud's queue is a stay of its own."""
+        self._visit = 0
+        """Which visit in a state this is; a deadline belongs to one. Time in a cloud's queue is a visit of its own."""
         self._seen_gone = False
-        self._given_up = False
+        self._stop_reporting = False
         """Cancelled when only the last report was still to be delivered."""
-        self._deaf = False
+        self._cancel_delivered = False
         """Cancelled already: a server tells a run so once, and further ones only the next run."""
-        self._unheard = False
+        self._report_failed = False
         """The last report could not be delivered."""
-        self._tell_again = _is_resumed(life) and workflow.info().continued_run_id is None
-        """The autoscaler is to be told where the slice is, news or not: it asked, or a life was resumed that it may not know."""
+        self._resend_report = _is_resumed(lifecycle) and workflow.info().continued_run_id is None
+        """Report the current state even without news: the autoscaler asked, or it may not know this resumed slice."""
 
     @workflow.run
-    async def run(self, life: SliceLife) -> SliceLife:  # noqa: ARG002 - taken by __init__, so that handlers that run first have it
+    async def run(self, lifecycle: SliceLifecycle) -> SliceLifecycle:  # noqa: ARG002 - taken by __init__, so that handlers that run first have it
         """Until the slice is gone and its autoscaler knows, or the history is long."""
-        workflow.set_current_details(timeline(self._life))
+        workflow.set_current_details(slice_timeline(self._lifecycle))
         loops = [asyncio.create_task(loop) for loop in (self._live(), self._keep_deadlines(), self._keep_reporting())]
         while not self._is_over() and not self._is_due_anew():
             try:
@@ -84,10 +85,10 @@ class SliceLifecycleWorkflow:
                 if loop.done():
                     loop.result()
         if not self._is_over():
-            workflow.continue_as_new(self._life)
-        return self._life
+            workflow.continue_as_new(self._lifecycle)
+        return self._lifecycle
 
-    @workflow.signal(name=names.SEEN)
+    @workflow.signal(name=names.OBSERVED)
     def seen(self, raw: Any) -> None:
         """An inventory looked at the slice."""
         try:
@@ -96,83 +97,83 @@ class SliceLifecycleWorkflow:
             workflow.logger.warning("a sighting that cannot be read: %s", error)
             return
         self._seen_gone = self._seen_gone or sighting.phase is Phase.GONE
-        self._apply(Seen(workflow.now(), sighting))
+        self._apply(Observed(workflow.now(), sighting))
 
-    @workflow.signal(name=names.LETTER)
-    def letter(self, raw: Any) -> None:
+    @workflow.signal(name=names.COMMAND)
+    def command(self, raw: Any) -> None:
         """The autoscaler wrote."""
         try:
-            letter = letter_of(raw)
+            command = parse_command(raw)
         except ValidationError as error:
-            workflow.logger.warning("a letter that cannot be read: %s", error)
+            workflow.logger.warning("a command that cannot be read: %s", error)
             return
-        if letter.slice_id != self._life.spec.slice_id:
-            workflow.logger.warning("a letter to slice %s", letter.slice_id)
+        if command.slice_id != self._lifecycle.spec.slice_id:
+            workflow.logger.warning("a command to slice %s", command.slice_id)
             return
-        self._tell_again = self._tell_again or isinstance(letter, ReportLetter)
-        self._apply(Told(workflow.now(), letter))
+        self._resend_report = self._resend_report or isinstance(command, ReportCommand)
+        self._apply(CommandReceived(workflow.now(), command))
 
-    @workflow.query(name=names.LIFE)
-    def life(self) -> SliceLife:
+    @workflow.query(name=names.LIFECYCLE)
+    def lifecycle(self) -> SliceLifecycle:
         """Everything the slice knows of itself."""
-        return self._life
+        return self._lifecycle
 
     # The three loops.
 
     async def _live(self) -> None:
         """Create it unless it exists, wait until it is to go, and see it gone."""
         await self._create()
-        await workflow.wait_condition(lambda: self._life.state not in _BEFORE_DELETING)
+        await workflow.wait_condition(lambda: self._lifecycle.state not in _BEFORE_DELETING)
         await self._delete()
 
     async def _keep_deadlines(self) -> None:
-        """One timer for each stay in a state that has a deadline."""
-        while self._life.state in _BEFORE_DELETING:
-            stay = self._stay
-            seconds = deadline_seconds(self._life)
-            summary = f"deadline of {self._life.state}"
-            if await self._within(seconds, lambda: self._stay != stay, summary):  # noqa: B023 - awaited in this very turn
+        """One timer for each visit in a state that has a deadline."""
+        while self._lifecycle.state in _BEFORE_DELETING:
+            visit = self._visit
+            seconds = deadline_seconds(self._lifecycle)
+            summary = f"deadline of {self._lifecycle.state}"
+            if await self._within(seconds, lambda: self._visit != visit, summary):  # noqa: B023 - awaited in this very turn
                 continue
-            await self._judge(stay)
+            await self._judge(visit)
 
     async def _keep_reporting(self) -> None:
         """Tell the autoscaler the newest whenever there is news; one that cannot be reached is tried again, ever less often."""
         pause = policies.FIRST_PAUSE_SECONDS
         while True:
             await workflow.wait_condition(lambda: self._owes_a_report())
-            self._unheard = not await self._report()
-            if not self._unheard:
+            self._report_failed = not await self._report()
+            if not self._report_failed:
                 pause = policies.FIRST_PAUSE_SECONDS
                 continue
-            self._tell_again = False
-            await self._within(pause, lambda: self._tell_again, "until the autoscaler is told again")
-            self._tell_again = True
+            self._resend_report = False
+            await self._within(pause, lambda: self._resend_report, "until the autoscaler is told again")
+            self._resend_report = True
             pause = min(2 * pause, policies.LONGEST_PAUSE_SECONDS)
 
     # What they do.
 
     async def _create(self) -> None:
         """Ask the cloud until it takes or refuses the order, when it is this one's turn. Rate limits are waited out."""
-        policy = policies.CREATE | {"task_queue": queue_for(workflow.info().task_queue, self._life.spec)}
+        policy = policies.CREATE | {"task_queue": queue_for(workflow.info().task_queue, self._lifecycle.spec)}
         pause = policies.FIRST_PAUSE_SECONDS
-        while self._life.state is SliceState.REQUESTING and not self._life.created:
-            asked = await self._call(names.CREATE, Asked, policy, wanted=lambda: self._life.state in _BEFORE_DELETING)
+        while self._lifecycle.state is SliceState.REQUESTING and not self._lifecycle.created:
+            asked = await self._call(names.CREATE, CreateResult, policy, wanted=lambda: self._lifecycle.state in _BEFORE_DELETING)
             if asked is None:
                 return
-            self._apply(Answered(workflow.now(), asked))
-            if asked.failure is not None and self._life.state is SliceState.REQUESTING:
+            self._apply(CreateAnswered(workflow.now(), asked))
+            if asked.failure is not None and self._lifecycle.state is SliceState.REQUESTING:
                 seconds = max(asked.failure.retry_after_seconds, pause)
-                await self._within(seconds, lambda: self._life.state is not SliceState.REQUESTING, "rate limited")
+                await self._within(seconds, lambda: self._lifecycle.state is not SliceState.REQUESTING, "rate limited")
                 pause = min(2 * pause, policies.LONGEST_PAUSE_SECONDS)
 
-    async def _judge(self, stay: int) -> None:
+    async def _judge(self, visit: int) -> None:
         """A deadline passed. The cloud is looked at once more: what it shows now counts."""
-        state = self._life.state
-        if self._life.created and state is not SliceState.DRAINING:
-            sighting = await self._call(names.OBSERVE, Sighting, policies.OBSERVE, wanted=lambda: self._stay == stay)
+        state = self._lifecycle.state
+        if self._lifecycle.created and state is not SliceState.DRAINING:
+            sighting = await self._call(names.OBSERVE, Sighting, policies.OBSERVE, wanted=lambda: self._visit == visit)
             if sighting is not None:
-                self._apply(Seen(workflow.now(), sighting))
-        if self._stay == stay:
+                self._apply(Observed(workflow.now(), sighting))
+        if self._visit == visit:
             self._apply(Overdue(workflow.now(), state))
 
     async def _delete(self) -> None:
@@ -182,11 +183,11 @@ class SliceLifecycleWorkflow:
         """
         alarm = asyncio.create_task(self._say_when_overdue())
         pause = policies.FIRST_PAUSE_SECONDS
-        while self._life.state is SliceState.DELETING:
+        while self._lifecycle.state is SliceState.DELETING:
             self._seen_gone = False
-            dismissed = await self._call(names.DELETE, Dismissed, policies.DELETE)
-            if dismissed.gone if dismissed is not None else not self._life.created:
-                self._apply(ConfirmedGone(workflow.now()))
+            dismissed = await self._call(names.DELETE, DeleteResult, policies.DELETE)
+            if dismissed.gone if dismissed is not None else not self._lifecycle.created:
+                self._apply(DeletionConfirmed(workflow.now()))
                 break
             await self._within(pause, lambda: self._seen_gone, "until the cloud is asked again whether it is gone")
             pause = min(2 * pause, policies.LONGEST_PAUSE_SECONDS)
@@ -198,18 +199,18 @@ class SliceLifecycleWorkflow:
 
     async def _report(self) -> bool:
         """Whether the autoscaler could be told where the slice is."""
-        told = report_of(self._life)
-        cause = (self._life.cause or self._life.spec.cause)[:_LONGEST_CAUSE]
+        told = report_of(self._lifecycle)
+        cause = (self._lifecycle.cause or self._lifecycle.spec.cause)[:_LONGEST_CAUSE]
         workflow.upsert_search_attributes([_STATE.value_set(told.state), _CAUSE.value_set(cause)])
-        autoscaler = workflow.get_external_workflow_handle(names.autoscaler_id(self._life.spec.cluster))
-        self._tell_again = False
-        self._calling += 1
+        autoscaler = workflow.get_external_workflow_handle(names.autoscaler_id(self._lifecycle.spec.cluster))
+        self._resend_report = False
+        self._in_flight_calls += 1
         try:
             await autoscaler.signal(names.SLICES_REPORTED, SliceReports(reports=(told,)))
         except FailureError:
             return False
         finally:
-            self._calling -= 1
+            self._in_flight_calls -= 1
         self._apply(Reported(workflow.now(), told.sequence))
         return True
 
@@ -217,11 +218,11 @@ class SliceLifecycleWorkflow:
         self, name: str, kind: type[T], policy: dict[str, Any], *, wanted: Callable[[], bool] = lambda: True
     ) -> T | None:
         """The answer of an activity about this slice; None if it can never be had, or is not wanted any more."""
-        spec = self._life.spec
+        spec = self._lifecycle.spec
         call: workflow.ActivityHandle[T] = workflow.start_activity(
             name, spec, result_type=kind, summary=f"{spec.group} in {spec.location}", **policy
         )
-        self._calling += 1
+        self._in_flight_calls += 1
         try:
             await workflow.wait_condition(lambda: call.done() or not wanted())
             if not call.done():
@@ -231,7 +232,7 @@ class SliceLifecycleWorkflow:
             workflow.logger.warning("%s of %s has no answer: %s", name, spec.slice_id, error.cause)
             return None
         finally:
-            self._calling -= 1
+            self._in_flight_calls -= 1
 
     async def _within(self, seconds: float | None, holds: Callable[[], bool], summary: str) -> bool:
         """Whether something came to hold within the time."""
@@ -247,37 +248,37 @@ class SliceLifecycleWorkflow:
     # What they ask themselves.
 
     def _owes_a_report(self) -> bool:
-        return self._tell_again or self._life.sequence > self._life.reported
+        return self._resend_report or self._lifecycle.sequence > self._lifecycle.reported
 
     def _is_over(self) -> bool:
         """Gone, and the autoscaler knows; or nobody wants to wait until it can be told."""
-        return self._life.state in ENDED and (self._given_up or not self._owes_a_report())
+        return self._lifecycle.state in ENDED and (self._stop_reporting or not self._owes_a_report())
 
     def _is_due_anew(self) -> bool:
         """Whether this run is long, or deaf to a cancel, and nothing is under way that the next would not take up where it is."""
-        if self._calling:
+        if self._in_flight_calls:
             return False
-        if self._deaf and self._unheard and self._life.state in ENDED:
+        if self._cancel_delivered and self._report_failed and self._lifecycle.state in ENDED:
             return True
         if not workflow.info().is_continue_as_new_suggested():
             return False
-        return self._life.state not in _BEFORE_DELETING or deadline_seconds(self._life) is None
+        return self._lifecycle.state not in _BEFORE_DELETING or deadline_seconds(self._lifecycle) is None
 
-    def _apply(self, event: LifeEvent) -> None:
-        before, self._life = self._life, advance(self._life, event)
-        self._stay += (before.state, before.queued) != (self._life.state, self._life.queued)
-        moves.tell(before, self._life)
-        workflow.set_current_details(timeline(self._life))
+    def _apply(self, event: LifecycleEvent) -> None:
+        before, self._lifecycle = self._lifecycle, advance(self._lifecycle, event)
+        self._visit += (before.state, before.queued) != (self._lifecycle.state, self._lifecycle.queued)
+        slice_telemetry.record(before, self._lifecycle)
+        workflow.set_current_details(slice_timeline(self._lifecycle))
 
     def _cancel(self) -> None:
-        self._deaf = True
-        self._given_up = self._life.state in ENDED
+        self._cancel_delivered = True
+        self._stop_reporting = self._lifecycle.state in ENDED
         self._apply(Cancelled(workflow.now()))
 
 
-def _is_resumed(life: SliceLife) -> bool:
-    """Whether the life began before this workflow: its autoscaler may believe it elsewhere."""
-    return life.created or life.state is not SliceState.REQUESTING
+def _is_resumed(lifecycle: SliceLifecycle) -> bool:
+    """Whether the lifecycle began before this workflow: its autoscaler may believe it elsewhere."""
+    return lifecycle.created or lifecycle.state is not SliceState.REQUESTING
 
 
 def _is_broken(loops: Sequence[asyncio.Task[None]]) -> bool:

@@ -28,10 +28,10 @@ class VerifyWorkflow:
 
 
 def _told(verdict: Verdict) -> str:
-    books = ((verdict.slices, "slice"), (verdict.workflows, "workflow"), (verdict.resources, "resource"))
-    counts = ", ".join(counted(count, noun) for count, noun in books)
+    reading = ((verdict.slices, "slice"), (verdict.workflows, "workflow"), (verdict.resources, "resource"))
+    counts = ", ".join(counted(count, noun) for count, noun in reading)
     lines = [f"- {difference.message}" for difference in verdict.differences[:50]]
-    lines += [f"- {place} gave no complete list" for place in verdict.unlisted]
+    lines += [f"- {location} gave no complete list" for location in verdict.unlisted]
     return (
         f"**{'agrees' if verdict.agrees else 'differs'}**: {counts} in {counted(verdict.locations, 'location')}\n\n"
         + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What the loop leaves in histories: per evaluation, per slice's life, and at rest."""
+"""What the loop leaves in histories: per evaluation, per slice's lifecycle, and at rest."""
 
 import asyncio
 
@@ -52,13 +52,13 @@ async def measure_footprint(scene: Scene, *, rest_seconds: float) -> FootprintRe
         (await scene.autoscaler_history(CLUSTER))[0],
         (await scene.inventory_history(CLUSTER, ZONE))[0],
     ]
-    life = await _whole_life(scene, autoscaler, page.slices[-1].id, names[-1])
+    lifecycle = await _whole_lifecycle(scene, autoscaler, page.slices[-1].id, names[-1])
     return FootprintResult(
         evaluations=status.evaluations,
         events_per_evaluation=events / status.evaluations,
         bytes_per_evaluation=size / status.evaluations,
-        events_per_life=life[0],
-        bytes_per_life=life[1],
+        events_per_life=lifecycle[0],
+        bytes_per_life=lifecycle[1],
         rested_seconds=rest_seconds,
         slices=len(names),
         slices_at_rest=after[0] - before[0],
@@ -88,7 +88,7 @@ async def _events(scene: Scene, workflow_ids: list[str]) -> int:
     return sum([(await scene.history_of(workflow_id))[0] for workflow_id in workflow_ids])
 
 
-async def _whole_life(scene: Scene, autoscaler: AutoscalerClient, slice_id: str, workflow_id: str) -> tuple[int, int]:
+async def _whole_lifecycle(scene: Scene, autoscaler: AutoscalerClient, slice_id: str, workflow_id: str) -> tuple[int, int]:
     """Events and bytes of a slice that was created, served, was drained and is gone."""
     await autoscaler.submit_demand([])
     await autoscaler.drain(slice_id, cause="operator", force=False)

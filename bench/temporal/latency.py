@@ -10,7 +10,7 @@ from temporalio.client import WorkflowHandle
 from bench.measuring import progress
 from bench.temporal.scene import Scene, now, until
 from penstock.client import AutoscalerClient
-from penstock.contract.names import DECIDE, autoscaler_id
+from penstock.contract.names import EVALUATE, autoscaler_id
 from penstock.model.value import Value
 
 ZONE = "latency-a"
@@ -107,7 +107,7 @@ async def _decision_seconds(scene: Scene) -> list[float]:
     for event in await scene.events_of(autoscaler_id(CLUSTER)):
         at = event.event_time.ToNanoseconds() / 1e9
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            if event.activity_task_scheduled_event_attributes.activity_type.name == DECIDE:
+            if event.activity_task_scheduled_event_attributes.activity_type.name == EVALUATE:
                 scheduled[event.event_id] = at
         elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             completed = event.activity_task_completed_event_attributes

@@ -83,7 +83,7 @@ def temporal_table(run: TemporalRun) -> Table:
         _pair(rest.events_per_evaluation, rest.bytes_per_evaluation),
         "",
     )
-    table.add_row("events / bytes of a slice's whole life", "", _pair(rest.events_per_life, rest.bytes_per_life), "")
+    table.add_row("events / bytes of a slice's whole lifecycle", "", _pair(rest.events_per_life, rest.bytes_per_life), "")
     table.add_row(f"events at rest, autoscaler, {rest.rested_seconds:g} s", "", str(rest.autoscaler_at_rest), "")
     table.add_row(f"events at rest, {rest.slices} READY slices, {rest.rested_seconds:g} s", "", str(rest.slices_at_rest), "")
     table.add_row("events an hour, inventory of a location", "", f"{rest.inventory_per_hour:.0f}", "")

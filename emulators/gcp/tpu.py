@@ -163,7 +163,7 @@ class TpuCalls:
         return queued_message(queued, nodes, self._cloud.now(), accepting=accepting)
 
     def _enter(self, parent: str, *, all_zones: bool = False) -> tuple[str, str]:
-        project, zone = tpu_orders.place_of(parent, all_zones=all_zones)
+        project, zone = tpu_orders.location_of(parent, all_zones=all_zones)
         rules.permit(self._cloud.behaviour(zone), Api.TPU, project=project, zone=zone)
         self._queueing.settle()
         return project, zone
@@ -185,7 +185,7 @@ class TpuCalls:
         self, request: tpu_v2.ListNodesRequest | tpu_v2.ListQueuedResourcesRequest, records: Collection[L]
     ) -> tuple[list[L], str, list[str]]:
         """The page that is asked for, the token of the next, and the zones that it lacks."""
-        project, zone = tpu_orders.place_of(request.parent, all_zones=True)
+        project, zone = tpu_orders.location_of(request.parent, all_zones=True)
         asked = {zone} if zone != EVERYWHERE else set(known_zones(self._cloud.store))
         lacking = {asked_zone for asked_zone in asked if self._cloud.behaviour(asked_zone).unreachable}
         found = [record for record in records if record.project == project and record.zone in asked - lacking]

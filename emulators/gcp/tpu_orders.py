@@ -24,7 +24,7 @@ EVERYWHERE = "-"
 """The zone that stands for all."""
 
 
-def place_of(parent: str, *, all_zones: bool = False) -> tuple[str, str]:
+def location_of(parent: str, *, all_zones: bool = False) -> tuple[str, str]:
     """Project and zone of a parent."""
     match = _PARENT.fullmatch(parent)
     if match is None or not (_ZONE.fullmatch(match["zone"]) or (all_zones and match["zone"] == EVERYWHERE)):
@@ -43,7 +43,7 @@ def key_of(name: str, kind: Kind) -> Key:
 
 def node_order(parent: str, node_id: str, node: tpu_v2.Node, behaviour: Behaviour, *, spot: bool = False) -> Order:
     """The order of one node; refused as INVALID_ARGUMENT if it is malformed."""
-    project, zone = place_of(parent)
+    project, zone = location_of(parent)
     rules.check_name("node_id", node_id)
     body = body_of(node)
     rules.check_labels("node.labels", body.get("labels", {}))

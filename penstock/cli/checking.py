@@ -11,7 +11,7 @@ from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
 from penstock.cli.presence import is_known, no_such_cluster, no_worker, only_cluster, pollers, running_clusters, task_queue, where
 from penstock.cli.render_checks import examination_view, verdict_view
 from penstock.cli.screen import print_json, screen
-from penstock.contract.answers import Examination, Finding, Verdict
+from penstock.contract.answers import DoctorReport, Finding, Verdict
 from penstock.contract.names import DOCTOR, VERIFY
 from penstock.contract.requests import VerifyRequest
 
@@ -86,7 +86,7 @@ async def _doctor(reach: Reach, *, as_json: bool) -> int:
             findings = await _findings(client)
     except CommandFailed as failed:
         findings = (Finding(subject="server", ok=False, message=failed.message, fix="; ".join(failed.hints)),)
-    examination = Examination(at=datetime.now(UTC), findings=findings)
+    examination = DoctorReport(at=datetime.now(UTC), findings=findings)
     if as_json:
         print_json(examination, healthy=examination.healthy)
     else:
@@ -104,7 +104,7 @@ async def _findings(client: "Client") -> tuple[Finding, ...]:
     found.append(Finding(subject="worker", ok=True, message=f"{len(workers)} on task queue {task_queue()!r}"))
     running = await running_clusters(client)
     found.append(Finding(subject="clusters", ok=True, message=", ".join(running) or "none runs yet: penstock config apply FILE"))
-    seen: Examination = await client.execute_workflow(
-        DOCTOR, id=f"penstock/~doctor/{secrets.token_hex(4)}", task_queue=task_queue(), result_type=Examination
+    seen: DoctorReport = await client.execute_workflow(
+        DOCTOR, id=f"penstock/~doctor/{secrets.token_hex(4)}", task_queue=task_queue(), result_type=DoctorReport
     )
     return (*found, *seen.findings)

@@ -14,7 +14,7 @@ from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.names import STATUS, autoscaler_id
-from penstock.core.reasons import some
+from penstock.core.decision.reasons import some
 from penstock.model.slices import SliceState
 from penstock.wording import counted
 

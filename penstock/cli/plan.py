@@ -13,14 +13,14 @@ from penstock.config.cluster import load_cluster
 from penstock.config.demand import load_demand
 from penstock.config.problems import BadInput, Problem
 from penstock.config.slices import SlicesFile, load_slices
-from penstock.core.apply import replay
-from penstock.core.decide import decide
-from penstock.core.events import ConfigApplied, DemandSnapshot
-from penstock.core.explain import Status, explain
-from penstock.core.remedy import remedies_for
-from penstock.core.state import AutoscalerState
-from penstock.core.summary import summarize
-from penstock.core.view import view_of
+from penstock.core.answers.explain import Status, explain
+from penstock.core.answers.remedy import remedies_for
+from penstock.core.answers.snapshot import snapshot_of
+from penstock.core.answers.summary import summarize
+from penstock.core.decision.decide import decide
+from penstock.core.state.apply import replay
+from penstock.core.state.events import ConfigApplied, DemandSnapshot
+from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, Placement
 from penstock.model.demand import Demand
 
@@ -56,7 +56,7 @@ def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str
         return EXIT_BAD_INPUT
     if task is not None:
         return _explain_task(state, task, as_json=as_json)
-    view = view_of(state)
+    view = snapshot_of(state)
     decision = decide(view.snapshot)
     summary = summarize(decision, view.demand, remedies_for(view.snapshot, decision))
     if as_json:

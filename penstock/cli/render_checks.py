@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from penstock.cli.screen import titled
-from penstock.contract.answers import Examination, Verdict
+from penstock.contract.answers import DoctorReport, Verdict
 from penstock.wording import counted
 
 
@@ -28,7 +28,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     return Group(*parts)
 
 
-def examination_view(examination: Examination) -> RenderableType:
+def examination_view(examination: DoctorReport) -> RenderableType:
     """Each thing that was looked at, and what to do about those that are not well."""
     parts = []
     for finding in examination.findings:

@@ -4,9 +4,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli.screen import entries, moment, screen, titled
-from penstock.core.explain import Explanation, Status
-from penstock.core.reasons import some
-from penstock.core.summary import DecisionSummary, UnmetSummary
+from penstock.core.answers.explain import Explanation, Status
+from penstock.core.answers.summary import DecisionSummary, UnmetSummary
+from penstock.core.decision.reasons import some
 from penstock.model.decision import GroupDecision, Outcome, Tier
 from penstock.wording import counted
 

@@ -1,4 +1,4 @@
-"""How a cluster is, as a view for a terminal: what needs attention first, then groups, demand, drains and troubles."""
+"""How a cluster is, as a view for a terminal: what needs attention first, then groups, demand, drains and recent_failures."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from penstock.cli.screen import clock, entries, lapse, moment, titled
 from penstock.contract.answers import ClusterStatus, GroupStatus
-from penstock.core.reasons import some
+from penstock.core.decision.reasons import some
 from penstock.model.decision import Tier
 from penstock.model.slices import IN_FLIGHT, Availability, SliceState
 from penstock.model.units import format_seconds
@@ -48,8 +48,8 @@ def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
         parts.append(f"Standing requests of {escape(some(status.standing))}.")
     if status.drains:
         parts.append(_drains(status))
-    if status.troubles:
-        parts.append(_troubles(status, now))
+    if status.recent_failures:
+        parts.append(_recent_failures(status, now))
     if status.rejected_in_all:
         parts.append(_rejected(status, now))
     return Group(*parts)
@@ -156,16 +156,16 @@ def _drains(status: ClusterStatus) -> Table:
     return table
 
 
-def _troubles(status: ClusterStatus, now: datetime) -> Table:
+def _recent_failures(status: ClusterStatus, now: datetime) -> Table:
     table = titled("Troubles lately", style="bold red", key=1)
     table.add_column("ago", justify="right", no_wrap=True)
     table.add_column("slice", no_wrap=True, overflow="fold")
     table.add_column("what happened", overflow="fold")
-    for trouble in sorted(status.troubles, key=lambda trouble: trouble.at, reverse=True)[:LATEST]:
+    for trouble in sorted(status.recent_failures, key=lambda trouble: trouble.at, reverse=True)[:LATEST]:
         what = f"[red]{trouble.failure.kind}[/]" + (f": {escape(trouble.failure.message)}" if trouble.failure.message else "")
         table.add_row(lapse(trouble.at, now), escape(trouble.slice_id or trouble.group), what)
-    if len(status.troubles) > LATEST:
-        table.caption = f"and {len(status.troubles) - LATEST:,} more: --json has them"
+    if len(status.recent_failures) > LATEST:
+        table.caption = f"and {len(status.recent_failures) - LATEST:,} more: --json has them"
     return table
 
 

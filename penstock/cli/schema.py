@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from penstock.cli.failures import EXIT_BAD_INPUT
 from penstock.config.demand import DemandFile
 from penstock.config.slices import SlicesFile
-from penstock.contract.answers import ClusterStatus, Examination, SlicePage, Verdict
+from penstock.contract.answers import ClusterStatus, DoctorReport, SlicePage, Verdict
 from penstock.contract.messages import (
     CapacityMessage,
     ClearBlockMessage,
@@ -20,10 +20,10 @@ from penstock.contract.messages import (
     ReportMessage,
     UsageMessage,
 )
-from penstock.core.events import AnyEvent
-from penstock.core.explain import Explanation
-from penstock.core.state import AutoscalerState
-from penstock.core.summary import DecisionSummary
+from penstock.core.answers.explain import Explanation
+from penstock.core.answers.summary import DecisionSummary
+from penstock.core.state.events import AnyEvent
+from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Decision
 from penstock.model.demand import Demand, Task
@@ -52,7 +52,7 @@ _SCHEMAS: dict[str, tuple[Any, str]] = {
     "cluster-status": (ClusterStatus, "serialization"),
     "slice-page": (SlicePage, "serialization"),
     "verdict": (Verdict, "serialization"),
-    "examination": (Examination, "serialization"),
+    "examination": (DoctorReport, "serialization"),
 }
 """What may be written is described as it is read; what Penstock writes, as it is written."""
 

@@ -15,7 +15,7 @@ from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.screen import screen
 from penstock.cli.sim_calls import SimCalls
 from penstock.contract.addresses import DEFAULT_SIM_URL
-from penstock.core.reasons import some
+from penstock.core.decision.reasons import some
 
 _WRITTEN = "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md"
 

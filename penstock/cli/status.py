@@ -16,8 +16,8 @@ from penstock.cli.render_slices import slices_view
 from penstock.cli.render_status import caption, status_view
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import ClusterStatus
-from penstock.core.explain import Status
-from penstock.core.reasons import some
+from penstock.core.answers.explain import Status
+from penstock.core.decision.reasons import some
 from penstock.model.slices import SliceState
 
 if TYPE_CHECKING:

@@ -34,14 +34,14 @@ from penstock.contract.messages import (
     size_of,
 )
 from penstock.contract.sending import Outbox, Tasks, as_demand
-from penstock.core.apply import replay
-from penstock.core.decide import decide
-from penstock.core.events import ConfigApplied, RecoveryBegan
-from penstock.core.explain import Explanation, explain
-from penstock.core.remedy import remedies_for
-from penstock.core.state import AutoscalerState
-from penstock.core.summary import DecisionSummary, summarize
-from penstock.core.view import view_of
+from penstock.core.answers.explain import Explanation, explain
+from penstock.core.answers.remedy import remedies_for
+from penstock.core.answers.snapshot import snapshot_of
+from penstock.core.answers.summary import DecisionSummary, summarize
+from penstock.core.decision.decide import decide
+from penstock.core.state.apply import replay
+from penstock.core.state.events import ConfigApplied, RecoveryBegan
+from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, StandingItem
 
@@ -272,7 +272,7 @@ class AutoscalerClient:
 
 
 def _summary_of(state: AutoscalerState) -> DecisionSummary:
-    view = view_of(state)
+    view = snapshot_of(state)
     decision = decide(view.snapshot)
     return summarize(decision, view.demand, remedies_for(view.snapshot, decision))
 

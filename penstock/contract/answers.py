@@ -39,7 +39,7 @@ class Rejection(Value):
     problem: str
 
 
-class Trouble(Value):
+class RecentFailure(Value):
     """A failure that was reported lately."""
 
     at: Moment
@@ -110,7 +110,7 @@ class ClusterStatus(Value):
     paused: str | None = None
     closing: bool = False
     recovery: RecoveryStatus | None = None
-    troubles: tuple[Trouble, ...] = ()
+    recent_failures: tuple[RecentFailure, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     rejected_in_all: int = 0
 
@@ -162,7 +162,7 @@ class Finding(Value):
     fix: str = ""
 
 
-class Examination(Value):
+class DoctorReport(Value):
     """What `penstock doctor` found."""
 
     at: Moment

@@ -29,7 +29,7 @@ class DemandMessage(Value):
 
     `config_revision` is the configuration that the sender believes to be in force. Demand is decided on by the one that is: a
     sender that has not heard of the latest is served all the same, and one that names a revision that never was is refused,
-    because it speaks of another life of the cluster.
+    because it speaks of another lifecycle of the cluster.
     """
 
     source: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_SOURCE

@@ -13,8 +13,8 @@ TASK_QUEUE = "penstock"
 """Where workflows and activities run, unless a worker is told otherwise."""
 
 # Activities.
-DECIDE = "decide"
-CALL_THE_ROLL = "call_the_roll"
+EVALUATE = "evaluate"
+COLLECT_REPORTS = "collect_reports"
 KEEP_INVENTORIES = "keep_inventories"
 CREATE = "create"
 OBSERVE = "observe"
@@ -22,7 +22,7 @@ DELETE = "delete"
 WATCH = "watch"
 AUDIT = "audit"
 VERIFY_CLUSTER = "verify_cluster"
-EXAMINE = "examine"
+RUN_DOCTOR = "doctor"
 
 # Signals of the autoscaler, from controllers.
 REPORT = "report"
@@ -54,15 +54,15 @@ SLICES = "slices"
 DUMP = "dump"
 
 # Signals of a slice.
-SEEN = "seen"
-LETTER = "letter"
+OBSERVED = "observed"
+COMMAND = "command"
 
 # Query of a slice.
-LIFE = "life"
+LIFECYCLE = "lifecycle"
 
 # Signal and query of an inventory.
 AUDIT_NOW = "audit_now"
-PLACE = "place"
+LOCATION = "location"
 
 CLUSTER_ATTRIBUTE = "PenstockCluster"
 GROUP_ATTRIBUTE = "PenstockGroup"

@@ -18,13 +18,13 @@ class Launch(Value):
 class Orders(Value):
     """One decision's orders, and the counts people ask for first. Everything else is decided again when asked.
 
-    `told` is how many messages the decision had seen. `recover` says why the ledger cannot be trusted, if it cannot: then nothing
+    `input_version` is the state that was decided on. `recover` says why the ledger cannot be trusted, if it cannot: then nothing
     is ordered.
     """
 
     at: Moment
     run_id: str = ""
-    told: Count = 0
+    input_version: Count = 0
     config_revision: Count = 0
     launches: tuple[Launch, ...] = ()
     drains: tuple[Drain, ...] = ()

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from penstock.contract.lives import Place, SliceSpec
+from penstock.contract.inventories import WatchedLocation
+from penstock.contract.slices import SliceSpec
 from penstock.model.cluster import Provider
 
 PACED_KINDS = ("gcp-tpu", "gce")
@@ -24,6 +25,6 @@ def queue_for(task_queue: str, spec: SliceSpec) -> str | None:
     return creates_queue(task_queue, account_of(spec)) if spec.provider in PACED_KINDS else None
 
 
-def paced_accounts(places: Iterable[Place]) -> tuple[str, ...]:
-    """Accounts among the places whose creates wait for their turn."""
-    return tuple(sorted({place.account for place in places if place.provider in PACED_KINDS}))
+def paced_accounts(locations: Iterable[WatchedLocation]) -> tuple[str, ...]:
+    """Accounts among the locations whose creates wait for their turn."""
+    return tuple(sorted({location.account for location in locations if location.provider in PACED_KINDS}))

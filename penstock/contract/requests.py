@@ -1,45 +1,45 @@
-"""What activities and short workflows are asked for, beside slices and places themselves."""
+"""What activities and short workflows are asked for, beside slices and locations themselves."""
 
-from penstock.contract.lives import Place
+from penstock.contract.inventories import WatchedLocation
 from penstock.model.value import Value
 
 
-class RollRequest(Value):
+class CollectReportsRequest(Value):
     """Ask every running slice workflow of the cluster to report, for a recovery."""
 
     cluster: str
     recovery: str
 
 
-class KeepRequest(Value):
-    """See that an inventory runs for each place; with `recovery`, have each audit its place for it."""
+class KeepInventoriesRequest(Value):
+    """See that an inventory runs for each location; with `recovery`, have each audit its location for it."""
 
-    places: tuple[Place, ...]
+    locations: tuple[WatchedLocation, ...]
     recovery: str | None = None
 
 
 class WatchRequest(Value):
-    """Watch a place for one round; `known` is what earlier rounds told its slices, packed."""
+    """Watch a location for one round; `known` is what earlier rounds told its slices, packed."""
 
-    place: Place
+    location: WatchedLocation
     seconds: float
     known: str = ""
 
 
-class Watched(Value):
-    """One round of watching. `place` if it is configured otherwise by now; `done` once there is nothing left to watch here."""
+class WatchResult(Value):
+    """One round of watching. `location` if it is configured otherwise by now; `done` once there is nothing left to watch here."""
 
     known: str = ""
     resources: int = 0
     complete: bool = False
-    place: Place | None = None
+    location: WatchedLocation | None = None
     done: bool = False
 
 
 class AuditRequest(Value):
-    """Audit a place until a complete listing could be compared and reported, for a recovery."""
+    """Audit a location until a complete listing could be compared and reported, for a recovery."""
 
-    place: Place
+    location: WatchedLocation
     recovery: str
 
 

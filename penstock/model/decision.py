@@ -92,7 +92,7 @@ class Unmet(Value):
         return sum(span.entries for span in self.spans)
 
 
-class Launch(NamedTuple):
+class LaunchRequest(NamedTuple):
     """An order for slices of one group; a gang's slices are ordered together or not at all."""
 
     group: str
@@ -180,7 +180,7 @@ class Decision(Value):
     placement: Placement
     placed: tuple[Placed, ...] = ()
     unmet: tuple[Unmet, ...] = ()
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[LaunchRequest, ...] = ()
     deferred: tuple[Deferred, ...] = ()
     drains: tuple[Drain, ...] = ()
     groups: tuple[GroupDecision, ...] = ()

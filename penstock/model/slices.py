@@ -12,7 +12,7 @@ from penstock.model.value import JsonSchema, Value
 
 
 class SliceState(StrEnum):
-    """Where a slice is in its life."""
+    """The states of a slice's lifecycle. What follows from a state is asked here, and nowhere listed by hand."""
 
     REQUESTING = "REQUESTING"
     BOOTING = "BOOTING"
@@ -23,11 +23,46 @@ class SliceState(StrEnum):
     TERMINATED = "TERMINATED"
     FAILED = "FAILED"
 
+    @property
+    def in_flight(self) -> bool:
+        """On its way to READY."""
+        return self in (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING)
 
-IN_FLIGHT = (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING)
-"""States of a slice that is on its way."""
-ENDED = (SliceState.TERMINATED, SliceState.FAILED)
-"""States of a slice that the cloud has confirmed gone: it leaves the ledger."""
+    @property
+    def serves(self) -> bool:
+        """Wanted: on its way, or READY. A slice that drains, is deleted or has ended is not."""
+        return self.in_flight or self is SliceState.READY
+
+    @property
+    def live(self) -> bool:
+        """Not yet given back: everything before DELETING."""
+        return self.serves or self is SliceState.DRAINING
+
+    @property
+    def has_resource(self) -> bool:
+        """The cloud has shown a resource, and was not asked to delete it."""
+        return self.live and self is not SliceState.REQUESTING
+
+    @property
+    def has_hosts(self) -> bool:
+        """Every host has an address."""
+        return self.has_resource and self is not SliceState.BOOTING
+
+    @property
+    def ended(self) -> bool:
+        """Confirmed gone by the cloud: the slice leaves the ledger."""
+        return self in (SliceState.TERMINATED, SliceState.FAILED)
+
+
+class DrainTerms(Value):
+    """Why a slice drains; with `force` it is deleted at the deadline even if work still runs there."""
+
+    cause: str
+    force: bool = False
+
+
+IN_FLIGHT = tuple(state for state in SliceState if state.in_flight)
+ENDED = tuple(state for state in SliceState if state.ended)
 
 
 def _any_case(value: Any) -> Any:
@@ -37,10 +72,10 @@ def _any_case(value: Any) -> Any:
 class Slice(Value):
     """One ordered slice, in the ledger until the cloud confirms that it is gone.
 
-    Without `since` nothing is timed from the state: patience never ends, and a READY slice has no grace. `pool` and `chips`
-    are what it goes on charging once its group is no longer configured; until then the group says. `place` is where it is
-    (`account/location`) once its group is not configured there any more. `sequence` counts the moves it has reported, so that a
-    late report never undoes a newer one.
+    `since` is when the slice entered its state; without it patience never ends and a READY slice has no grace. `drain` is set
+    from the moment a drain is ordered, before the slice itself reports DRAINING. `pool` and `chips` are what the slice charges
+    once its group is no longer configured. `location` is its location key, set once its group is configured elsewhere.
+    `sequence` counts the changes it has reported, so that a late report never undoes a newer one.
     """
 
     id: Annotated[str, Field(min_length=1)]
@@ -48,9 +83,10 @@ class Slice(Value):
     state: Annotated[SliceState, BeforeValidator(_any_case, json_schema_input_type=str)]
     since: Moment | None = None
     queued: bool = False
+    drain: DrainTerms | None = None
     pool: str | None = None
     chips: Count = 0
-    place: str | None = None
+    location: str | None = None
     sequence: Count = 0
 
 

@@ -104,4 +104,4 @@ def test_a_host_that_does_not_say_which_slice_it_is_of_is_silent(status: int, te
 
     seen, address, tokens = asyncio.run(observed())
     assert seen.hosts == (Host(address=address, asked=True, answered=answered),)
-    assert tokens == [None], "a host is no place for the daemon's token"
+    assert tokens == [None], "a host is no location for the daemon's token"

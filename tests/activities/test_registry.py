@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from activities.nudges import Nudges
 from activities.providers.gcp.compute import ComputeProvider
 from activities.providers.local import LocalProvider
 from activities.providers.port import Invalid
 from activities.providers.registry import Providers
 from activities.providers.sim import SimProvider
+from activities.wakeups import Wakeups
 from penstock.model.cluster import PROVIDER_KINDS
 
 
@@ -98,15 +98,15 @@ def test_a_google_provider_without_a_project_is_invalid() -> None:
 
 def test_a_nudge_wakes_who_waits_and_is_kept_for_who_does_not_yet() -> None:
     async def story() -> None:
-        nudges = Nudges()
-        waiting = asyncio.create_task(nudges.wait("c", "sim/a", 60))
+        wakeups = Wakeups()
+        waiting = asyncio.create_task(wakeups.wait("c", "sim/a", 60))
         await asyncio.sleep(0)
-        nudges.nudge("c", "sim/a")
+        wakeups.wake("c", "sim/a")
         assert await waiting
-        nudges.nudge("c", "sim/a")
-        assert await nudges.wait("c", "sim/a", 60)
-        assert not await nudges.wait("c", "sim/a", 0.01)
-        nudges.nudge("c", "sim/b")
-        assert not await nudges.wait("c", "sim/a", 0.01)
+        wakeups.wake("c", "sim/a")
+        assert await wakeups.wait("c", "sim/a", 60)
+        assert not await wakeups.wait("c", "sim/a", 0.01)
+        wakeups.wake("c", "sim/b")
+        assert not await wakeups.wait("c", "sim/a", 0.01)
 
     asyncio.run(story())

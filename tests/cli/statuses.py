@@ -8,10 +8,10 @@ from penstock.contract.answers import (
     ClusterStatus,
     DrainStatus,
     GroupStatus,
+    RecentFailure,
     RecoveryStatus,
     Rejection,
     SourceStatus,
-    Trouble,
 )
 from penstock.model.decision import Code, Tier
 from penstock.model.failures import Failure, FailureKind
@@ -81,8 +81,8 @@ EVERYTHING = ClusterStatus(
     standing=("notebooks",),
     paused="maintenance of the network",
     recovery=RecoveryStatus(reason="the ledger is empty", since=ago(30), waiting_for=("sim/us-west4-a", "sim/us-east1-c")),
-    troubles=(
-        Trouble(
+    recent_failures=(
+        RecentFailure(
             at=ago(60),
             group="v5e-16-east-spot",
             slice_id="v5e-16-east-spot-261116-115900-00ff00ff",

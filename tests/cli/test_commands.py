@@ -15,8 +15,8 @@ from penstock.contract.names import SEARCH_ATTRIBUTES
 from tests.activities.waiting import until
 from tests.cli.relay import relayed
 from tests.cli.running import SECONDS, Commands
-from tests.service.machine import Machine
-from tests.service.stage import Stage, group, staged
+from tests.workflows.machine import Machine
+from tests.workflows.stage import Stage, group, staged
 
 NOWHERE = "127.0.0.1:9"
 DEMAND = [{"id": "work", "count": 4, "resources": {"cpu": 2}}, {"id": "huge", "resources": {"cpu": 999}}]

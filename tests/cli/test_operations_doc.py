@@ -7,7 +7,7 @@ import click
 import pytest
 
 from penstock.cli.main import main
-from penstock.core import comparison
+from penstock.core.slices import audit
 from penstock.model.decision import Code
 from penstock.model.slices import Availability, SliceState
 
@@ -32,7 +32,7 @@ def test_a_command_of_the_manual_exists_with_its_options(line: str) -> None:
 
 
 def test_every_difference_has_a_row() -> None:
-    kinds = [getattr(comparison, name) for name in DIFFERENCES]
+    kinds = [getattr(audit, name) for name in DIFFERENCES]
 
     assert [kind for kind in kinds if f"| `{kind}` |" not in MANUAL] == []
 

@@ -11,7 +11,7 @@ from penstock.cli.render_config import changes_between, changes_view, config_tex
 from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.render_slices import slices_view
 from penstock.config.cluster import load_cluster
-from penstock.contract.answers import Difference, Examination, Finding, SlicePage, Verdict
+from penstock.contract.answers import Difference, DoctorReport, Finding, SlicePage, Verdict
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
 from tests.cli.statuses import NOW, ago, shown, words
@@ -56,13 +56,13 @@ def test_a_verdict_that_agrees_is_one_sentence() -> None:
 
 
 def test_a_verdict_that_differs_says_what_and_where() -> None:
-    difference = Difference(slice_id="s-1", group="g", location="sim/a", kind="unowned", message="nobody looks after it")
+    difference = Difference(slice_id="s-1", group="g", location="sim/a", kind="orphans", message="nobody looks after it")
     verdict = Verdict(
         cluster="demo", at=NOW, slices=0, resources=1, workflows=0, locations=2, differences=(difference,), unlisted=("sim/b",)
     )
     told = words(verdict_view(verdict))
     assert "demo does not agree" in told
-    assert "s-1 │ unowned │ sim/a │ nobody looks after it" in told
+    assert "s-1 │ orphans │ sim/a │ nobody looks after it" in told
     assert "No complete list of sim/b: what is there is not known." in told
 
 
@@ -88,14 +88,14 @@ def test_an_examination_says_how_to_mend_what_is_not_well() -> None:
         Finding(subject="server", ok=True, message="answers"),
         Finding(subject="sim", ok=False, message="nobody answers at http://x", fix="start it: make run"),
     )
-    told = shown(examination_view(Examination(at=NOW, findings=findings)))
+    told = shown(examination_view(DoctorReport(at=NOW, findings=findings)))
     assert told.splitlines() == [
         "✓ server: answers",
         "✗ sim: nobody answers at http://x",
         "  → start it: make run",
         "1 of 2 needs attention.",
     ]
-    assert "All is well." in words(examination_view(Examination(at=NOW, findings=findings[:1])))
+    assert "All is well." in words(examination_view(DoctorReport(at=NOW, findings=findings[:1])))
 
 
 def test_a_configuration_that_is_shown_can_be_applied_again() -> None:

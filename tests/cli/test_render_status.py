@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.cli.render_status import caption, status_view
-from penstock.contract.answers import ClusterStatus, GroupStatus, Trouble
+from penstock.contract.answers import ClusterStatus, GroupStatus, RecentFailure
 from penstock.model.failures import Failure, FailureKind
 from penstock.model.slices import Availability, SliceState
 from tests.cli.statuses import EVERYTHING, NOW, ago, shown, words
@@ -81,8 +81,10 @@ def test_a_cluster_being_deleted_says_so() -> None:
 def test_idle_groups_beyond_ten_and_troubles_beyond_five_are_counted() -> None:
     groups = [GroupStatus(name=f"g-{i}", max_slices=1) for i in range(30)]
     groups.append(GroupStatus(name="busy", max_slices=1, slices={SliceState.READY: 1}))
-    troubles = [Trouble(at=ago(i), group="g-1", slice_id=f"s-{i}", failure=Failure(kind=FailureKind.PREEMPTED)) for i in range(7)]
-    status = ClusterStatus(cluster="c", version=1, groups=tuple(groups), troubles=tuple(troubles))
+    recent_failures = [
+        RecentFailure(at=ago(i), group="g-1", slice_id=f"s-{i}", failure=Failure(kind=FailureKind.PREEMPTED)) for i in range(7)
+    ]
+    status = ClusterStatus(cluster="c", version=1, groups=tuple(groups), recent_failures=tuple(recent_failures))
     told = words(status_view(status, NOW))
     assert "busy" in told
     assert "and 20 more groups without slices" in told

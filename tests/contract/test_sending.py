@@ -7,13 +7,13 @@ import pytest
 
 from penstock.contract.messages import DemandMessage, size_of
 from penstock.contract.sending import Outbox, as_demand, in_parts
-from penstock.core.events import DemandDelta
-from penstock.core.reception import demand_event
-from penstock.core.revisions import apply_delta, apply_snapshot
-from penstock.core.state import AutoscalerState, SourceDemand
+from penstock.core.state.events import DemandDelta
+from penstock.core.state.revisions import apply_delta, apply_snapshot
+from penstock.core.state.signals import demand_event
+from penstock.core.state.state import AutoscalerState, SourceDemand
 from penstock.model.building import joined
 from penstock.model.demand import Demand
-from tests.contract.test_reception import NOW
+from tests.core.state.test_signals import NOW
 
 
 def singles(*names: str, cpu: int = 1) -> list[dict[str, Any]]:

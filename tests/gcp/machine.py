@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.emulators.running_gcp import RunningGcp
-from tests.service.machine import Machine
+from tests.workflows.machine import Machine
 
 
 class GcpMachine(Machine):

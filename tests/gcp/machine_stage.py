@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from activities.books import running_slices
 from activities.providers.port import resource_name
+from activities.temporal_reads import running_slices
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
 from tests.emulators.running_gcp import GcpAdmin
 from tests.gcp.machine import GcpMachine
-from tests.service.ledgers import state_of, verified
-from tests.service.stage import QUICK, Stage, StagedCloud, cleared
+from tests.workflows.ledgers import state_of, verified
+from tests.workflows.stage import QUICK, Stage, StagedCloud, cleared
 
 IMAGE = "projects/debian-cloud/global/images/family/debian-12"
 
@@ -50,9 +50,9 @@ class GcpStagedCloud(StagedCloud):
         self.admin = admin
         self.project = project
 
-    async def behave(self, letter: str = "west-a", **behaviour: Any) -> None:
+    async def behave(self, suffix: str = "west-a", **behaviour: Any) -> None:
         """From now on a zone behaves like this."""
-        await self.admin.behave(self.zone(letter), **behaviour)
+        await self.admin.behave(self.zone(suffix), **behaviour)
 
     async def ever_made(self) -> list[dict[str, Any]]:
         """Everything ever made in the stage's zones, gone or not."""
@@ -69,9 +69,9 @@ class GcpStagedCloud(StagedCloud):
     async def preempt(self, name: str) -> None:
         await self.admin.call("POST", f"/resources/{name}/preempt?project={self.project}")
 
-    async def delete_machine(self, letter: str, name: str) -> None:
+    async def delete_machine(self, suffix: str, name: str) -> None:
         """Somebody deletes a machine by hand."""
-        await self.admin.delete_machine(name, project=self.project, zone=self.zone(letter))
+        await self.admin.delete_machine(name, project=self.project, zone=self.zone(suffix))
 
 
 class GcpStage(Stage):
@@ -123,7 +123,7 @@ async def accounts(stage: GcpStage) -> Accounts:
         frozenset(await running_slices(stage.client, stage.cluster)),
         frozenset(await stage.cloud.names()),
         frozenset(stage.name_of(piece) for piece in state.slices),
-        busy=bool(state.recovery or state.starting or state.letters or state.drains),
+        busy=bool(state.recovery or state.starting or state.outbox or state.drains),
     )
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from activities.examining import SET_CLOCK
+from activities.doctor import SET_CLOCK
 from penstock.contract.answers import Finding
 from penstock.model.cluster import ClusterConfig
 from tests.cli.running import Commands
 from tests.gcp.machine import GcpMachine, running_gcp_machine
 from tests.gcp.machine_stage import GcpStage, gangs, staged, tpu, vm
-from tests.service.ledgers import state_of
-from tests.service.test_demand import tasks
+from tests.workflows.ledgers import state_of
+from tests.workflows.test_demand import tasks
 
 LOGIN = "gcloud auth application-default login"
 

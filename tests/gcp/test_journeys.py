@@ -14,8 +14,8 @@ from penstock.model.slices import Availability, Slice
 from tests.gcp.machine import GcpMachine, running_gcp_machine
 from tests.gcp.machine_stage import GcpStage, gangs, staged, tpu, vm
 from tests.journeys.facts import agreed_by_command, attempts
-from tests.service.ledgers import troubles
-from tests.service.test_demand import tasks
+from tests.workflows.ledgers import recent_failures
+from tests.workflows.test_demand import tasks
 
 RESTARTS = 3
 PATIENCE = "10s"
@@ -75,7 +75,7 @@ def test_a_stockout_moves_demand_to_the_next_zone_and_the_block_shows_its_end(ma
         await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
         await stage.quiet(**{"tpu-b": 1, "vm-b": 1})
         status = await stage.autoscaler.status()
-        assert {(trouble.group, trouble.failure.kind) for trouble in status.troubles} == {
+        assert {(trouble.group, trouble.failure.kind) for trouble in status.recent_failures} == {
             ("tpu-a", FailureKind.STOCKOUT),
             ("vm-a", FailureKind.STOCKOUT),
         }
@@ -95,7 +95,7 @@ def test_a_stockout_that_comes_long_after_the_create_call_blocks_its_group_all_t
         await stage.cloud.behave("west-a", stockout=True, create_latency="1s")
         await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
         await stage.quiet(**{"tpu-b": 1, "vm-b": 1})
-        kinds = {(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).troubles}
+        kinds = {(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).recent_failures}
         assert kinds == {("tpu-a", FailureKind.STOCKOUT), ("vm-a", FailureKind.STOCKOUT)}
 
     first = [impatient(tpu("tpu-a", "west-a", priority=1)), impatient(vm("vm-a", "west-a", priority=1))]
@@ -138,7 +138,7 @@ def test_a_quota_that_fails_machines_long_after_they_were_ordered_blocks_its_reg
         await stage.cloud.behave("west-a", quota={"scope": "region", "limit": 0}, create_latency=LATE)
         await stage.autoscaler.submit_demand([{"id": "pair", "gang": {"size": 2}, "resources": {"cpu": 4}}])
         await stage.quiet(east=1)
-        kinds = [(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).troubles]
+        kinds = [(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).recent_failures]
         assert kinds == [("west-a", FailureKind.QUOTA)]
         groups = {name: group.availability for name, group in (await groups_of(stage)).items()}
         blocked, free = Availability.QUOTA_EXCEEDED, Availability.AVAILABLE
@@ -166,7 +166,7 @@ def test_preempted_slices_end_so_their_corpses_are_deleted_and_they_are_replaced
         for piece in taken:
             await stage.cloud.preempt(stage.name_of(piece))
         expected = {(piece.id, FailureKind.PREEMPTED) for piece in taken}
-        await stage.eventually(lambda: troubles(stage), lambda found: found == expected)
+        await stage.eventually(lambda: recent_failures(stage), lambda found: found == expected)
         replaced = await stage.quiet(tpu=1, vm=1)
         assert {piece.id for piece in replaced}.isdisjoint(piece.id for piece in taken)
         made = {item["name"]: item["exists"] for item in await stage.cloud.ever_made()}
@@ -180,7 +180,7 @@ def test_a_pair_that_lost_a_machine_ends_with_it_and_is_replaced(machine: GcpMac
         await stage.autoscaler.submit_demand([{"id": "pair", "gang": {"size": 2}, "resources": {"cpu": 4}}])
         (broken,) = await stage.quiet(pair=1)
         await stage.cloud.delete_machine("west-a", f"{stage.name_of(broken)}-1")
-        await stage.eventually(lambda: troubles(stage), lambda found: found == {(broken.id, FailureKind.HOST_LOST)})
+        await stage.eventually(lambda: recent_failures(stage), lambda found: found == {(broken.id, FailureKind.HOST_LOST)})
         (whole,) = await stage.quiet(pair=1)
         assert whole.id != broken.id
         names = {stage.name_of(whole), f"{stage.name_of(whole)}-1"}
@@ -196,9 +196,9 @@ def test_slices_under_maintenance_for_too_long_count_as_preempted_and_are_replac
         for piece in ill:
             await stage.cloud.admin.maintain(stage.name_of(piece), zone=stage.cloud.zone("west-a"))
         expected = {(piece.id, FailureKind.PREEMPTED) for piece in ill}
-        await stage.eventually(lambda: troubles(stage), lambda found: found == expected)
+        await stage.eventually(lambda: recent_failures(stage), lambda found: found == expected)
         status = await stage.autoscaler.status()
-        assert all("maintenance" in trouble.failure.message for trouble in status.troubles)
+        assert all("maintenance" in trouble.failure.message for trouble in status.recent_failures)
         well = await stage.quiet(tpu=1, vm=1)
         assert {piece.id for piece in well}.isdisjoint(piece.id for piece in ill)
         assert {item["name"] for item in await stage.cloud.existing()} == {stage.name_of(piece) for piece in well}

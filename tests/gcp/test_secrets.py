@@ -22,8 +22,8 @@ from tests.activities.clouds import listed, observed, order_of
 from tests.gcp.clouds import ComputeCloud, Endpoints, TpuCloud, compute_cloud, tpu_cloud
 from tests.gcp.machine import GcpMachine, running_gcp_machine
 from tests.gcp.machine_stage import gangs, staged, tpu, vm
-from tests.service.ledgers import state_of
-from tests.service.test_demand import tasks
+from tests.workflows.ledgers import state_of
+from tests.workflows.test_demand import tasks
 
 PLANTED = "hunter2-planted-in-the-environment"
 SCRIPT = "#!/bin/bash\ndocker login --password tiger7-planted-in-a-file\n"
@@ -179,7 +179,7 @@ def test_what_is_hidden_of_a_message_is_the_secrets_alone() -> None:
 
 
 def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, planted: dict[str, Any]) -> None:
-    """The words of the whole service: sightings, troubles, blocks and the states that carry them on."""
+    """The words of the whole service: sightings, recent_failures, blocks and the states that carry them on."""
     quoted = f"Invalid value for field 'metadata': '{SCRIPT}', {shlex.quote(QUOTED)} and lemon9-planted-as-metadata"
     groups = [
         tpu("v5e", "west-a", provider={"kind": "gcp-tpu", **planted}),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.service.machine import Machine
+from tests.workflows.machine import Machine
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
-from activities.books import running_slices
+from activities.temporal_reads import running_slices
 from penstock.contract import names
 from penstock.model.slices import Slice, SliceState
 from tests.cli.running import Commands
-from tests.service.ledgers import state_of, verified
-from tests.service.stage import Stage
+from tests.workflows.ledgers import state_of, verified
+from tests.workflows.stage import Stage
 
 QUIET_SECONDS = 120.0
 """A killed worker is missed after 15 s, and what failed before is tried again after as long as it had failed."""
@@ -46,7 +46,7 @@ async def accounts(stage: Stage) -> Accounts:
     state = await state_of(stage)
     workflows = await running_slices(stage.client, stage.cluster)
     resources = [item["labels"][_SLICE] for item in await stage.cloud.existing()]
-    errands = {"recovery": state.recovery, "starting": state.starting, "letters": state.letters, "drains": state.drains}
+    errands = {"recovery": state.recovery, "starting": state.starting, "outbox": state.outbox, "drains": state.drains}
     busy = ", ".join(name for name, errand in errands.items() if errand)
     return Accounts(state.slices, frozenset(workflows), frozenset(resources), busy)
 

@@ -9,9 +9,9 @@ from temporalio.service import RPCError
 
 from penstock.client import Refused
 from tests.journeys.facts import QUIET_SECONDS, Accounts, accounts, nothing_doubled
-from tests.service.ledgers import inventory, reset, run_of, state_of, verified
-from tests.service.stage import Stage
-from tests.service.test_demand import tasks
+from tests.workflows.ledgers import inventory, reset, run_of, state_of, verified
+from tests.workflows.stage import Stage
+from tests.workflows.test_demand import tasks
 
 MOST = 5
 """As many tasks as the cluster has room for: one slice each."""
@@ -28,7 +28,7 @@ class RandomStory:
         self._wanted = 0
         self._stolen: set[str] = set()
         self._behaviour: dict[str, dict[str, Any]] = {zone: {} for zone in ZONES}
-        self._troubles: tuple[Callable[[], Awaitable[str]], ...] = (
+        self._recent_failures: tuple[Callable[[], Awaitable[str]], ...] = (
             self._preempt,
             self._kill_host,
             self._delete_behind_our_back,
@@ -47,7 +47,7 @@ class RandomStory:
     async def step(self) -> None:
         """A change of demand, which is answered or waits for the end of a recovery, and a piece of trouble in its midst."""
         await self._ask_for(self._dice.randint(0, MOST))
-        self.steps.append(await self._dice.choice(self._troubles)())
+        self.steps.append(await self._dice.choice(self._recent_failures)())
         await nothing_doubled(self.stage, stolen=self._stolen)
 
     async def end(self) -> None:

@@ -4,13 +4,13 @@ import asyncio
 
 from temporalio.client import WorkflowExecutionStatus
 
-from activities.books import running_slices
+from activities.temporal_reads import running_slices
 from penstock.contract.names import slice_workflow_id
 from tests.journeys.facts import Accounts, agreed_by_command, ended, quiet
-from tests.service.ledgers import made, name_of, reset, run_of, settled, state_of
-from tests.service.machine import Machine
-from tests.service.stage import Stage, group, staged
-from tests.service.test_demand import tasks
+from tests.workflows.ledgers import made, name_of, reset, run_of, settled, state_of
+from tests.workflows.machine import Machine
+from tests.workflows.stage import Stage, group, staged
+from tests.workflows.test_demand import tasks
 
 
 def test_an_autoscaler_and_slices_terminated_while_slices_are_on_their_way(machine: Machine) -> None:

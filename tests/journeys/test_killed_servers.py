@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from tests.journeys.facts import agreed_by_command, quiet
-from tests.service.ledgers import settled
-from tests.service.machine import Machine, running_machine
-from tests.service.stage import group, staged
-from tests.service.test_demand import tasks
+from tests.workflows.ledgers import settled
+from tests.workflows.machine import Machine, running_machine
+from tests.workflows.stage import group, staged
+from tests.workflows.test_demand import tasks
 
 
 def test_a_server_killed_with_slices_on_their_way_goes_on_where_it_was(tmp_path: Path) -> None:

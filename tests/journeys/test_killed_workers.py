@@ -3,12 +3,12 @@
 import asyncio
 
 from penstock.contract import names
-from penstock.core.state import AutoscalerState
+from penstock.core.state.state import AutoscalerState
 from tests.journeys.facts import agreed_by_command, attempts, quiet
-from tests.service.ledgers import name_of, settled, state_of
-from tests.service.machine import Machine
-from tests.service.stage import Stage, group, staged
-from tests.service.test_demand import tasks
+from tests.workflows.ledgers import name_of, settled, state_of
+from tests.workflows.machine import Machine
+from tests.workflows.stage import Stage, group, staged
+from tests.workflows.test_demand import tasks
 
 SECOND = "second-worker"
 
@@ -78,7 +78,7 @@ def test_a_worker_killed_during_the_last_look_of_a_deletion(hurt: Machine) -> No
 
 
 def _looks_for_the_last_time(state: AutoscalerState) -> bool:
-    return state.recovery is not None and state.recovery.closing and state.recovery.roll_called
+    return state.recovery is not None and state.recovery.closing and state.recovery.reports_collected
 
 
 async def _create_without_reply(stage: Stage) -> None:

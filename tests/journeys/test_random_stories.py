@@ -4,8 +4,8 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from tests.journeys.random_story import RandomStory
-from tests.service.machine import Machine
-from tests.service.stage import group, staged
+from tests.workflows.machine import Machine
+from tests.workflows.stage import group, staged
 
 SEEDS = (1, 2, 3, 4)
 STEPS = 8

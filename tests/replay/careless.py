@@ -6,8 +6,8 @@ from temporalio import workflow
 
 from penstock.client import AutoscalerClient
 from penstock.contract import names
-from penstock.contract.lives import SliceLife
-from penstock.core.state import AutoscalerState
+from penstock.contract.slices import SliceLifecycle
+from penstock.core.state.state import AutoscalerState
 from workflows.autoscaler import AutoscalerWorkflow
 from workflows.slice_lifecycle import SliceLifecycleWorkflow
 
@@ -17,13 +17,13 @@ class Hesitant(SliceLifecycleWorkflow):
     """It waits before it does what it always did."""
 
     @workflow.init
-    def __init__(self, life: SliceLife) -> None:
-        super().__init__(life)
+    def __init__(self, lifecycle: SliceLifecycle) -> None:
+        super().__init__(lifecycle)
 
     @workflow.run
-    async def run(self, life: SliceLife) -> SliceLife:
+    async def run(self, lifecycle: SliceLifecycle) -> SliceLifecycle:
         await workflow.sleep(1)
-        return await super().run(life)
+        return await super().run(lifecycle)
 
 
 @workflow.defn(name=names.SLICE)
@@ -31,13 +31,13 @@ class ClockReading(SliceLifecycleWorkflow):
     """It does what it always did, after something in the library has read the clock."""
 
     @workflow.init
-    def __init__(self, life: SliceLife) -> None:
-        super().__init__(life)
+    def __init__(self, lifecycle: SliceLifecycle) -> None:
+        super().__init__(lifecycle)
 
     @workflow.run
-    async def run(self, life: SliceLife) -> SliceLife:
-        AutoscalerClient(cast(Any, None), life.spec.cluster)  # Its revisions begin with the time.
-        return await super().run(life)
+    async def run(self, lifecycle: SliceLifecycle) -> SliceLifecycle:
+        AutoscalerClient(cast(Any, None), lifecycle.spec.cluster)  # Its revisions begin with the time.
+        return await super().run(lifecycle)
 
 
 @workflow.defn(name=names.AUTOSCALER)

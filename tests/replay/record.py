@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests.replay.golden import HISTORIES
 from tests.replay.stories import STORIES
-from tests.service.machine import Machine, running_machine
-from tests.service.stage import staged
+from tests.workflows.machine import Machine, running_machine
+from tests.workflows.stage import staged
 
 SHORT_RUNS = {"limit.historyCount.suggestContinueAsNew": "20"}
 

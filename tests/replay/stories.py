@@ -12,11 +12,11 @@ from temporalio.client import WorkflowHandle
 from activities.providers.port import resource_name
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
-from penstock.contract.lives import ReportLetter
 from penstock.contract.requests import VerifyRequest
+from penstock.contract.slices import ReportCommand
 from penstock.model.slices import Slice, SliceState
 from tests.replay.golden import save
-from tests.service.stage import Stage, group
+from tests.workflows.stage import Stage, group
 
 
 class Story(NamedTuple):
@@ -83,8 +83,8 @@ async def _verified_end(stage: Stage) -> None:
 async def _stockout(stage: Stage) -> None:
     await stage.cloud.behave("a", stockout=True)
     await stage.autoscaler.submit_demand(tasks(1))
-    status = await stage.eventually(stage.autoscaler.status, lambda status: status.troubles and _count(status) == 1)
-    failed = status.troubles[0]
+    status = await stage.eventually(stage.autoscaler.status, lambda status: status.recent_failures and _count(status) == 1)
+    failed = status.recent_failures[0]
     await stage.slice_workflow(failed.group, failed.slice_id).result()
     await save("slice-stockout", stage.slice_workflow(failed.group, failed.slice_id))
     await save("autoscaler-overflow", stage.workflow)
@@ -94,7 +94,7 @@ async def _rate_limited(stage: Stage) -> None:
     await stage.cloud.behave("a", creates_per_second=1)
     await stage.autoscaler.submit_demand(tasks(2))
     await _ready(stage, 2)
-    held = (await stage.autoscaler.status()).troubles[0]
+    held = (await stage.autoscaler.status()).recent_failures[0]
     await save("slice-rate-limited", stage.slice_workflow(held.group, held.slice_id))
 
 
@@ -120,8 +120,8 @@ async def _queued(stage: Stage) -> None:
 async def _overdue(stage: Stage) -> None:
     await stage.cloud.behave("a", boot_latency="1h")
     await stage.autoscaler.submit_demand(tasks(1))
-    status = await stage.eventually(stage.autoscaler.status, lambda status: status.troubles)
-    late = status.troubles[0]
+    status = await stage.eventually(stage.autoscaler.status, lambda status: status.recent_failures)
+    late = status.recent_failures[0]
     await stage.autoscaler.pause("no more of them")
     await stage.slice_workflow(late.group, late.slice_id).result()
     await save("slice-overdue", stage.slice_workflow(late.group, late.slice_id))
@@ -155,10 +155,10 @@ async def _long_lived_slice(stage: Stage) -> None:
     (piece,) = await _ready(stage, 1)
     handle = stage.slice_workflow(piece.group, piece.id)
     first = await _run_id(handle)
-    letter = ReportLetter(slice_id=piece.id).model_dump(mode="json")
+    command = ReportCommand(slice_id=piece.id).model_dump(mode="json")
 
     async def asked() -> bool:
-        await handle.signal(names.LETTER, letter)
+        await handle.signal(names.COMMAND, command)
         kind = EventType.EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED
         return await _run_id(handle) != first and kind in await _event_types(handle)
 
@@ -167,7 +167,7 @@ async def _long_lived_slice(stage: Stage) -> None:
 
 
 async def _long_lived_inventory(stage: Stage) -> None:
-    """Its place is configured otherwise again and again, until it begins another run, and watches there."""
+    """Its location is configured otherwise again and again, until it begins another run, and watches there."""
     await stage.autoscaler.submit_demand(tasks(1))
     await _ready(stage, 1)
     handle = _inventory(stage)

@@ -11,15 +11,16 @@ from temporalio.client import Client, WorkflowHandle
 from activities.providers.port import resource_name
 from penstock.client import AutoscalerClient
 from penstock.contract import names
-from penstock.contract.lives import DrainLetter, DrainTerms, EmptyLetter, Place, Sighting, SliceLife, SliceReports
-from penstock.core.lookout import unpack_known
-from penstock.core.state import AutoscalerState
+from penstock.contract.inventories import Sighting, WatchedLocation
+from penstock.contract.slices import ConfirmEmptyCommand, DrainCommand, SliceLifecycle, SliceReports
+from penstock.core.slices.watch import unpack_notified
+from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import Phase
-from penstock.model.slices import SliceState
+from penstock.model.slices import DrainTerms, SliceState
 from tests.activities.waiting import until
 from tests.replay import golden
-from tests.service.machine import Machine
-from tests.service.stage import SECONDS, StagedCloud, cleared
+from tests.workflows.machine import Machine
+from tests.workflows.stage import SECONDS, StagedCloud, cleared
 
 
 def _carried(name: str) -> tuple[str, list[Any]]:
@@ -30,12 +31,12 @@ def _carried(name: str) -> tuple[str, list[Any]]:
     return history.workflow_id, [json.loads(payload.data) for payload in started.input.payloads]
 
 
-async def _letter_box(client: Client, workflow_id: str) -> "WorkflowHandle[Any, Any]":
+async def _command_log(client: Client, workflow_id: str) -> "WorkflowHandle[Any, Any]":
     """A workflow that no worker runs: what is signalled to it stays in its history."""
-    return await client.start_workflow("LetterBox", id=workflow_id, task_queue="nobody")
+    return await client.start_workflow("CommandLog", id=workflow_id, task_queue="nobody")
 
 
-async def _letters(box: "WorkflowHandle[Any, Any]", signal: str) -> list[bytes]:
+async def _commands(box: "WorkflowHandle[Any, Any]", signal: str) -> list[bytes]:
     """Payloads of the signals that came, in order."""
     kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
     events = [event for event in (await box.fetch_history()).events if event.event_type == kind]
@@ -43,15 +44,15 @@ async def _letters(box: "WorkflowHandle[Any, Any]", signal: str) -> list[bytes]:
     return [each.input.payloads[0].data for each in heard if each.signal_name == signal]
 
 
-async def _add_resource(machine: Machine, life: SliceLife) -> None:
+async def _add_resource(machine: Machine, lifecycle: SliceLifecycle) -> None:
     """What the slice has in its cloud."""
-    spec = life.spec
+    spec = lifecycle.spec
     labels = {"penstock-cluster": spec.cluster, "penstock-group": spec.group, "penstock-slice": spec.slice_id}
-    region, letter = spec.location.rsplit("-", 1)
+    region, command = spec.location.rsplit("-", 1)
     async with aiohttp.ClientSession() as session:
         cloud = StagedCloud(machine.url, session, cluster=spec.cluster, region=region)
         name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
-        await cloud.add(name, letter, labels=labels, hosts=spec.hosts)
+        await cloud.add(name, command, labels=labels, hosts=spec.hosts)
 
 
 def test_an_autoscaler_goes_on_with_the_ledger_and_the_demand_that_an_earlier_version_carried(machine: Machine) -> None:
@@ -80,30 +81,30 @@ def test_an_autoscaler_goes_on_with_the_ledger_and_the_demand_that_an_earlier_ve
 
 def test_a_slice_goes_on_with_the_life_that_an_earlier_version_carried(machine: Machine) -> None:
     workflow_id, (carried,) = _carried("slice-later-run")
-    life = SliceLife.model_validate(carried)
-    spec = life.spec
-    assert life.state is SliceState.READY
+    lifecycle = SliceLifecycle.model_validate(carried)
+    spec = lifecycle.spec
+    assert lifecycle.state is SliceState.READY
 
     async def story() -> None:
         client = await machine.client()
-        box = await _letter_box(client, names.autoscaler_id(spec.cluster))
-        await _add_resource(machine, life)
+        box = await _command_log(client, names.autoscaler_id(spec.cluster))
+        await _add_resource(machine, lifecycle)
         slice_workflow = await client.start_workflow(
-            names.SLICE, carried, id=workflow_id, task_queue=names.TASK_QUEUE, result_type=SliceLife
+            names.SLICE, carried, id=workflow_id, task_queue=names.TASK_QUEUE, result_type=SliceLifecycle
         )
-        assert await slice_workflow.query(names.LIFE, result_type=SliceLife) == life
-        drain = DrainLetter(slice_id=spec.slice_id, terms=DrainTerms(cause="idle"))
-        for letter in (drain, EmptyLetter(slice_id=spec.slice_id)):
-            await slice_workflow.signal(names.LETTER, letter.model_dump(mode="json"))
+        assert await slice_workflow.query(names.LIFECYCLE, result_type=SliceLifecycle) == lifecycle
+        drain = DrainCommand(slice_id=spec.slice_id, terms=DrainTerms(cause="idle"))
+        for command in (drain, ConfirmEmptyCommand(slice_id=spec.slice_id)):
+            await slice_workflow.signal(names.COMMAND, command.model_dump(mode="json"))
         async with asyncio.timeout(SECONDS):
-            ended: SliceLife = await slice_workflow.result()
+            ended: SliceLifecycle = await slice_workflow.result()
 
         assert ended.state is SliceState.TERMINATED
-        assert ended.moves[: len(life.moves)] == life.moves
-        letters = await _letters(box, names.SLICES_REPORTED)
-        reports = [report for each in letters for report in SliceReports.model_validate_json(each).reports]
+        assert ended.moves[: len(lifecycle.moves)] == lifecycle.moves
+        commands = await _commands(box, names.SLICES_REPORTED)
+        reports = [report for each in commands for report in SliceReports.model_validate_json(each).reports]
         assert reports[-1].state is SliceState.TERMINATED
-        assert reports[-1].sequence == ended.sequence > life.reported
+        assert reports[-1].sequence == ended.sequence > lifecycle.reported
         await cleared(client, spec.cluster)
 
     asyncio.run(story())
@@ -111,23 +112,23 @@ def test_a_slice_goes_on_with_the_life_that_an_earlier_version_carried(machine: 
 
 def test_an_inventory_goes_on_with_what_an_earlier_version_had_told_its_slices(machine: Machine) -> None:
     workflow_id, carried = _carried("inventory-later-run")
-    place = Place.model_validate(carried[0])
-    ((slice_id, known),) = unpack_known(carried[1]).items()
+    location = WatchedLocation.model_validate(carried[0])
+    ((slice_id, known),) = unpack_notified(carried[1]).items()
     assert known.healthy
 
     async def story() -> None:
         client = await machine.client()
-        box = await _letter_box(client, names.slice_workflow_id(place.cluster, known.group, slice_id))
+        box = await _command_log(client, names.slice_workflow_id(location.cluster, known.group, slice_id))
         inventory = await client.start_workflow(names.INVENTORY, args=carried, id=workflow_id, task_queue=names.TASK_QUEUE)
 
         async def told() -> list[Phase]:
-            return [Sighting.model_validate_json(letter).phase for letter in await _letters(box, names.SEEN)]
+            return [Sighting.model_validate_json(command).phase for command in await _commands(box, names.OBSERVED)]
 
         # This cloud does not have the slice. Only who knows that it was there can miss it.
         await until(told, lambda phases: Phase.GONE in phases, seconds=SECONDS)
         async with asyncio.timeout(SECONDS):
             await inventory.result()
         assert await told() == [Phase.GONE]
-        await cleared(client, place.cluster)
+        await cleared(client, location.cluster)
 
     asyncio.run(story())

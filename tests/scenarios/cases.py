@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config.documents import read_document
-from penstock.core.decide import decide
+from penstock.core.decision.decide import decide
 from penstock.model.building import DemandBuilder, build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Cause, Code, CostPerHour, Decision, Outcome, PoolDecision, Pressure, Tier

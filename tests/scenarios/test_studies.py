@@ -4,10 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 from tests.scenarios.cases import load_cases
-from tests.service.timelines import load_file
+from tests.workflows.timelines import load_file
 
 HERE = Path(__file__).parent
-TIMELINES = load_file(HERE.parent / "service" / "timelines.yaml")
+TIMELINES = load_file(HERE.parent / "workflows" / "timelines.yaml")
 
 TPU = "A01 A03 A05 A07 A09 A11 A13 A15 A17 A19 A21 A23 A25 B01 B03 B05 B07 B09 B11 B13 B15"
 QUEUES = "S03 S05 S09 S11 S13 S15"

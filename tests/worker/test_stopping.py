@@ -46,7 +46,7 @@ async def _run(patient: Patient, environment: ActivityEnvironment) -> Any:
 def test_a_long_activity_heartbeats_and_is_finished() -> None:
     async def story() -> None:
         patient, beats = Patient(), list[tuple[Any, ...]]()
-        running = asyncio.create_task(_run(patient, _environment(names.CALL_THE_ROLL, beats)))
+        running = asyncio.create_task(_run(patient, _environment(names.COLLECT_REPORTS, beats)))
 
         async def count() -> int:
             return len(beats)
@@ -60,7 +60,7 @@ def test_a_long_activity_heartbeats_and_is_finished() -> None:
 
 def test_a_question_to_a_workflow_is_left_to_another_worker_when_this_one_stops() -> None:
     async def story() -> None:
-        patient, environment = Patient(), _environment(names.DECIDE, [])
+        patient, environment = Patient(), _environment(names.EVALUATE, [])
         running = asyncio.create_task(_run(patient, environment))
         await patient.begun.wait()
         environment.worker_shutdown()

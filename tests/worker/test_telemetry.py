@@ -22,7 +22,7 @@ from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Interceptor, Replayer
 
-from activities.deciding import Deciding
+from activities.evaluate import EvaluateActivities
 from penstock.client import AutoscalerClient
 from penstock.contract import names
 from penstock.contract.metrics import CREATE_ERRORS, DELETIONS_OVERDUE, METRICS, UNMET
@@ -31,9 +31,9 @@ from penstock.model.slices import SliceState
 from tests.activities.waiting import until
 from tests.cli.running import Commands
 from tests.replay import golden
-from tests.service.machine import Machine
-from tests.service.stage import SECONDS, Stage, group, served_here, staged
 from tests.worker.collector import Collector, attributes_of, running_collector
+from tests.workflows.machine import Machine
+from tests.workflows.stage import SECONDS, Stage, group, served_here, staged
 from worker import assembly
 from worker.assembly import WORKFLOWS
 from worker.ports import free_port
@@ -187,14 +187,14 @@ def test_a_decision_is_in_the_trace_of_a_message_that_came_while_it_was_being_ma
             interceptors=[TracingInterceptor(provider.get_tracer("controller"))],
         )
 
-        class Overtaken(Deciding):
-            @activity.defn(name=names.DECIDE)
+        class Overtaken(EvaluateActivities):
+            @activity.defn(name=names.EVALUATE)
             async def decide(self, cluster: str) -> Orders:
                 if not spans.get_finished_spans():
                     await AutoscalerClient(traced, cluster).submit_demand(_tasks(1))
                 return await super().decide(cluster)
 
-        monkeypatch.setattr(assembly, "Deciding", Overtaken)
+        monkeypatch.setattr(assembly, "EvaluateActivities", Overtaken)
         async with staged(machine, start=False) as stage, served_here(stage, monkeypatch):
             await _ready(stage)
 
@@ -203,7 +203,7 @@ def test_a_decision_is_in_the_trace_of_a_message_that_came_while_it_was_being_ma
         (decided,) = (
             span
             for span in spans.get_finished_spans()
-            if span.name == names.DECIDE and (span.attributes or {}).get("penstock.launches") == 1
+            if span.name == names.EVALUATE and (span.attributes or {}).get("penstock.launches") == 1
         )
         assert decided.parent is not None
         assert decided.parent.span_id == told.context.span_id

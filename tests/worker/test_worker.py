@@ -16,8 +16,8 @@ from penstock.connection import TLS_ADVICE
 from penstock.contract.names import SEARCH_ATTRIBUTES
 from penstock.model.slices import SliceState
 from tests.cli.running import Commands
-from tests.service.machine import Machine
-from tests.service.stage import group, staged
+from tests.workflows.machine import Machine
+from tests.workflows.stage import group, staged
 from worker.attributes import register_attributes
 
 SECONDS = 60.0

@@ -1,0 +1,1 @@
+"""What the state answers: the evaluation, the status, explanations, remedies."""

@@ -1,0 +1,106 @@
+"""A state as a snapshot to decide on, with the ids kept aside to be joined when someone asks."""
+
+from collections.abc import Set as AbstractSet
+from datetime import timedelta
+from typing import NamedTuple
+
+from penstock.core.state.health import health_of
+from penstock.core.state.state import AutoscalerState
+from penstock.model.building import DemandBuilder, joined, without
+from penstock.model.demand import Demand
+from penstock.model.runs import HostRef
+from penstock.model.shape import GangPlacement
+from penstock.model.slices import IN_FLIGHT, Availability, Health, Slice, SliceState
+from penstock.model.snapshot import Snapshot
+
+
+class SnapshotWithIds(NamedTuple):
+    """What is decided on, and the demand with ids that lies behind it."""
+
+    snapshot: Snapshot
+    demand: Demand
+
+
+def snapshot_of(state: AutoscalerState) -> SnapshotWithIds:
+    """Demand of all sources by name, without tasks that usage shows running; gangs that run in part kept off their hosts."""
+    assert state.config is not None, "a state is decided on once it has a configuration"
+    demand = joined(state.demand[name].demand for name in sorted(state.demand))
+    running = {task for usage in state.usage.values() for host in usage for task in host.tasks}
+    demand = _keep_apart(without(demand, running), _gang_hosts(state, demand, running))
+    snapshot = Snapshot.model_construct(
+        config=state.config,
+        now=state.now,
+        workload=demand.workload,
+        slices=_as_capacity(state),
+        usage=state.usage,
+        health=health_with_queues(state),
+        standing=tuple(state.standing[owner] for owner in sorted(state.standing)),
+        launched=state.launched,
+    )
+    return SnapshotWithIds(snapshot, demand)
+
+
+def _as_capacity(state: AutoscalerState) -> tuple[Slice, ...]:
+    """Slices as a decision counts them.
+
+    Those ordered to drain are no capacity, whether or not they have said so yet. One in the cloud's queue is waited for like any
+    other that was asked for: as long as patience lasts.
+    """
+    serving = (*IN_FLIGHT, SliceState.READY)
+
+    def seen(piece: Slice) -> Slice:
+        if piece.id in state.drains and piece.state in serving:
+            return piece.model_copy(update={"state": SliceState.DRAINING})
+        return piece.model_copy(update={"queued": False}) if piece.queued and piece.since is not None else piece
+
+    return tuple(map(seen, state.slices))
+
+
+def health_with_queues(state: AutoscalerState) -> dict[str, Health]:
+    """Every group's health. One whose orders have waited in the cloud's queue beyond patience is asked for no more.
+
+    Until the queue moves: otherwise every evaluation would add to it, for demand that already waits there.
+    """
+    assert state.config is not None
+    groups = {group.name: group for group in state.config.groups}
+    waiting: dict[str, int] = {}
+    for piece in state.slices:
+        group = groups.get(piece.group) if piece.queued else None
+        if group is not None and piece.since is not None:
+            patience = timedelta(seconds=state.config.patience_of(group))
+            waiting[group.name] = waiting.get(group.name, 0) + (piece.since + patience <= state.now)
+    found = health_of(state, state.config, state.now)
+    for name, count in waiting.items():
+        own = found.get(name)
+        if count and (own is None or own.availability is Availability.AVAILABLE or (own.until and own.until <= state.now)):
+            reason = f"{count} of its slices {'waits' if count == 1 else 'wait'} in the cloud's queue"
+            found[name] = Health(availability=Availability.BACKOFF, reason=reason)
+    return found
+
+
+def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:
+    """Where members of each gang run: by the gangs that usage names, and by tasks it shows that are listed as demand too."""
+    gang_of: dict[str, str] = {}
+    if demand.gang_ids and not running.isdisjoint(demand.task_ids):
+        gang_of = {task: entry.gang_id for entry in demand.entries() if entry.gang_id for task in entry.task_ids}
+    found: dict[str, list[HostRef]] = {}
+    for slice_id, usage in sorted(state.usage.items()):
+        for i, host in enumerate(usage):
+            for gang in sorted({*host.gangs, *(gang_of[task] for task in host.tasks if task in gang_of)}):
+                found.setdefault(gang, []).append(HostRef(slice_id, i))
+    return found
+
+
+def _keep_apart(demand: Demand, hosts: dict[str, list[HostRef]]) -> Demand:
+    """Spread gangs that run in part, as runs of their own with the hosts they must not use again."""
+    if hosts.keys().isdisjoint(demand.gang_ids):
+        return demand
+    builder = DemandBuilder()
+    for entry in demand.entries():
+        run = demand.workload.runs[entry.run]
+        shape = demand.workload.shapes[run.shape]
+        spread = shape.gang is not None and shape.gang.placement is GangPlacement.SPREAD
+        apart = tuple(hosts.get(entry.gang_id or "", ())) if spread else ()
+        gang_ids = () if entry.gang_id is None else (entry.gang_id,)
+        builder.add(shape, entry.task_ids, gang_ids=gang_ids, apart=apart, fault=run.fault)
+    return builder.build()

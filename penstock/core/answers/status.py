@@ -1,0 +1,124 @@
+"""A state as people ask for it: counts by group, sources of demand, recent_failures, and pages of slices."""
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from penstock.contract.answers import (
+    ClusterStatus,
+    DrainStatus,
+    GroupStatus,
+    RecoveryStatus,
+    SlicePage,
+    SourceStatus,
+)
+from penstock.contract.messages import SlicesRequest
+from penstock.core.answers.snapshot import health_with_queues
+from penstock.core.decision.headroom import Headroom
+from penstock.core.decision.match import in_rank_order
+from penstock.core.state.state import AutoscalerState, Recovery
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice, SliceState
+from penstock.model.snapshot import Snapshot
+
+ROLL = "slice workflows"
+"""What a recovery waits for before the roll is called."""
+
+
+def status_of(state: AutoscalerState, since: int | None = None) -> ClusterStatus:
+    """How the cluster is; one line if nothing changed `since` that version."""
+    name = state.config.cluster if state.config else ""
+    if since is not None and since == state.version:
+        return ClusterStatus(cluster=name, version=state.version, changed=False)
+    orders = state.orders
+    return ClusterStatus(
+        cluster=name,
+        version=state.version,
+        now=state.now,
+        config_revision=state.config_revision,
+        slices=len(state.slices),
+        groups=_groups(state),
+        demand={source: _source(state, source) for source in sorted(state.demand)},
+        resync_needed=state.resync_needed,
+        evaluations=state.evaluations,
+        evaluated_at=orders.at if orders else None,
+        decided_in_seconds=orders.seconds if orders else 0.0,
+        next_change_at=orders.next_change_at if orders else None,
+        placed=orders.placed if orders else {},
+        unmet=orders.unmet if orders else {},
+        deferred=orders.deferred if orders else 0,
+        drains=tuple(DrainStatus(slice_id=s, cause=terms.cause, force=terms.force) for s, terms in sorted(state.drains.items())),
+        standing=tuple(sorted(state.standing)),
+        paused=state.paused,
+        closing=state.closing,
+        recovery=_recovery(state.recovery) if state.recovery else None,
+        recent_failures=state.recent_failures,
+        rejected=state.rejected,
+        rejected_in_all=state.rejected_in_all,
+    )
+
+
+def page_of(state: AutoscalerState, request: SlicesRequest) -> SlicePage:
+    """The slices asked for, one page of them."""
+    wanted = request.state.upper() if request.state else None
+    found = [piece for piece in state.slices if request.group in (None, piece.group) and wanted in (None, piece.state)]
+    first = (request.page - 1) * request.page_size
+    return SlicePage(
+        total=len(found),
+        page=request.page,
+        pages=max(1, ceil(len(found) / request.page_size)),
+        slices=tuple(found[first : first + request.page_size]),
+    )
+
+
+def _groups(state: AutoscalerState) -> tuple[GroupStatus, ...]:
+    """Configured groups in their order, then groups that are gone and still have slices."""
+    held: dict[str, list[Slice]] = {}
+    for piece in state.slices:
+        held.setdefault(piece.group, []).append(piece)
+    if state.config is None:
+        return ()
+    told = _availability(state, state.config, {name: len(slices) for name, slices in held.items()})
+    found = [
+        _group(group.name, held.pop(group.name, []), max_slices=group.max_slices, **told[group.name])
+        for group in state.config.groups
+    ]
+    found += [_group(name, slices, configured=False) for name, slices in sorted(held.items())]
+    return tuple(found)
+
+
+def _availability(state: AutoscalerState, config: ClusterConfig, held: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """Whether each group may be asked for more, until when not, and why: in the words of a decision, without making one."""
+    groups = in_rank_order(config.groups)
+    counts = [held.get(group.name, 0) for group in groups]
+    now = Snapshot.model_construct(config=config, now=state.now, slices=state.slices, health=health_with_queues(state))
+    headroom = Headroom(now, groups, counts)
+    found = {}
+    for g, group in enumerate(groups):
+        availability, reason = headroom.availability(g, counts[g])
+        block = headroom.blocked[g]
+        found[group.name] = {"availability": availability, "until": block.until if block else None, "reason": reason}
+    return found
+
+
+def _group(name: str, slices: list[Slice], **told: Any) -> GroupStatus:
+    counts: dict[SliceState, int] = {}
+    for piece in slices:
+        counts[piece.state] = counts.get(piece.state, 0) + 1
+    ordered = {state: counts[state] for state in SliceState if state in counts}
+    return GroupStatus.model_validate({"name": name, "slices": ordered, "queued": sum(piece.queued for piece in slices), **told})
+
+
+def _source(state: AutoscalerState, name: str) -> SourceStatus:
+    source = state.demand[name]
+    return SourceStatus(
+        epoch=source.epoch,
+        revision=source.revision,
+        tasks=len(source.demand.task_ids),
+        resync_needed=source.resync_needed,
+    )
+
+
+def _recovery(recovery: Recovery) -> RecoveryStatus:
+    unheard = () if recovery.reports_collected else (ROLL,)
+    return RecoveryStatus(reason=recovery.reason, since=recovery.since, waiting_for=(*unheard, *recovery.waiting))

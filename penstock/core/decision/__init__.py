@@ -1,0 +1,1 @@
+"""The decision: match demand to groups, place it, plan launches, give reasons."""

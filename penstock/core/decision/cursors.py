@@ -1,0 +1,104 @@
+"""A shape in the course of one evaluation: where it may go, and where it need not look again."""
+
+from collections.abc import Sequence
+
+from penstock.core.decision.fleet import HostBin
+from penstock.core.decision.match import Candidates, Matcher
+from penstock.core.decision.resources import holds_up_to
+from penstock.model.cluster import ScaleGroup
+from penstock.model.resources import Vector
+from penstock.model.shape import GangPlacement, Shape
+
+
+class ShapeCursor:
+    """One shape in one pass over the groups, with its cursors.
+
+    Rooms only shrink and lists of rooms only grow at their end, so what refused a shape once refuses it for good: each
+    cursor moves forward only.
+    """
+
+    __slots__ = (
+        "buying",
+        "candidates",
+        "exclusive",
+        "flight_cursor",
+        "flight_spent",
+        "gang",
+        "need",
+        "new_cursor",
+        "per_host",
+        "ready_cursor",
+        "shape",
+    )
+
+    def __init__(self, shape: Shape, candidates: Candidates, buying: Sequence[int] | None = None) -> None:
+        """`buying` is the order in which candidates are asked for new slices, where it is not that of preference."""
+        self.shape = shape
+        self.buying = candidates.order if buying is None else buying
+        self.need: Vector = shape.need
+        self.exclusive = shape.exclusive
+        self.gang = shape.gang
+        self.candidates = candidates
+        self.per_host = self._per_host()
+        self.ready_cursor = self.flight_cursor = self.new_cursor = 0
+        self.flight_spent = False
+
+    def _per_host(self) -> int | None:
+        """Tasks that may share a host, where the gang says; None leaves it to the room there is."""
+        if self.gang is None or self.gang.placement is GangPlacement.SPREAD:
+            return None if self.gang is None else 1
+        return self.gang.tasks_per_host
+
+    def tasks_in(self, host: HostBin, limit: int) -> int:
+        """How many of its tasks the host can take, up to a limit."""
+        if self.exclusive and host.alone:
+            if not host.whole:
+                return 0
+            limit = min(limit, self.per_host or 1)
+        elif self.per_host is not None:
+            limit = min(limit, self.per_host)
+        return holds_up_to((host.cpu, host.memory, host.disk, host.gpu, host.tpu), self.need, limit)
+
+    def tasks_in_new(self, group: ScaleGroup, limit: int) -> int:
+        """How many of its tasks an untouched host of the group can take, up to a limit."""
+        if self.exclusive and group.hosts_alone:
+            limit = min(limit, self.per_host or 1)
+        elif self.per_host is not None:
+            limit = min(limit, self.per_host)
+        return holds_up_to(group.host.vector, self.need, limit)
+
+
+class ShapeCursors:
+    """Every shape of a workload with its candidates, split into passes so that accelerators are conserved.
+
+    In the first pass work that needs no accelerator sees only groups without any. In the second it sees all of its
+    groups, those without accelerators first.
+    """
+
+    def __init__(self, shapes: Sequence[Shape], matcher: Matcher, *, conserve: bool) -> None:
+        self.all = [matcher.candidates(shape) for shape in shapes]
+        self._shapes = shapes
+        self._plain = [not group.accelerated for group in matcher.groups]
+        self._conserve = conserve
+        self._split: dict[Candidates, tuple[Candidates, Candidates]] = {}
+
+    def everywhere(self) -> list[ShapeCursor]:
+        """One want per shape, with every group that can take it."""
+        return [ShapeCursor(shape, self.all[s]) for s, shape in enumerate(self._shapes)]
+
+    def first_pass(self) -> list[ShapeCursor]:
+        """One want per shape, for the first pass."""
+        return [ShapeCursor(shape, self._parts(s)[0]) for s, shape in enumerate(self._shapes)]
+
+    def second_pass(self) -> list[ShapeCursor | None]:
+        """One want per shape that has anywhere else to go in the second pass."""
+        parts = [self._parts(s) for s in range(len(self._shapes))]
+        return [ShapeCursor(self._shapes[s], last) if last is not first else None for s, (first, last) in enumerate(parts)]
+
+    def _parts(self, s: int) -> tuple[Candidates, Candidates]:
+        found = self.all[s]
+        if not self._conserve or self._shapes[s].accelerated:
+            return found, found
+        if found not in self._split:
+            self._split[found] = found.in_two_passes(self._plain)
+        return self._split[found]

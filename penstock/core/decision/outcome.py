@@ -1,0 +1,181 @@
+"""A finished plan, told group by group and pool by pool."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from penstock.core.decision.cursors import ShapeCursor
+from penstock.core.decision.floors import watermark_target
+from penstock.core.decision.limits import Rationed
+from penstock.core.decision.plan import Plan
+from penstock.core.decision.reasons import until
+from penstock.model.decision import (
+    Cause,
+    CostPerHour,
+    GroupDecision,
+    Outcome,
+    PoolDecision,
+    Pressure,
+    Tier,
+    Unmet,
+)
+from penstock.model.shape import GangPlacement
+from penstock.model.slices import Availability, SliceState
+
+
+def describe_groups(plan: Plan, rationed: Rationed, standing: Sequence[int], unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
+    """One description per group, in rank order."""
+    launches = _sums((launch.group, launch.slices) for launch in rationed.launches)
+    deferred = _sums((held.group, held.slices) for held in rationed.deferred)
+    denied = _denied_slices(plan, unmet)
+    placed: list[Counter[Tier]] = [Counter() for _ in plan.fleet.groups]
+    for _, _, count, g, tier, _ in plan.assignments:
+        placed[g][tier] += count
+    opened: list[Counter[Cause]] = [Counter() for _ in plan.fleet.groups]
+    for unit in plan.units:
+        for g, slices in unit.parts:
+            opened[g][unit.cause] += unit.times * slices
+    found = []
+    for g, group in enumerate(plan.fleet.groups):
+        outcome = _outcome(plan, g, placed[g], opened[g])
+        found.append(_describe(plan, g, outcome, launches[group.name], deferred[group.name], standing[g], denied[g]))
+    return tuple(found)
+
+
+def _describe(
+    plan: Plan, g: int, outcome: tuple[Outcome, str], launch: int, deferred: int, standing: int, denied: int
+) -> GroupDecision:
+    group, held = plan.fleet.groups[g], plan.fleet.held[g]
+    need = held.busy + plan.required[g]
+    wanted = max(group.min_slices, standing, watermark_target(need, group.watermark), need + group.warm_slices)
+    availability, reason = _availability(plan, g)
+    block = plan.headroom.blocked[g]
+    return GroupDecision.model_construct(
+        name=group.name,
+        have=held.ready,
+        in_flight=held.in_flight,
+        stalled=held.stalled,
+        leaving=held.leaving,
+        busy=held.busy,
+        required=plan.required[g],
+        target=min(group.max_slices, wanted),
+        launch=launch,
+        deferred=deferred,
+        availability=availability,
+        until=block.until if block else None,
+        reason=reason,
+        outcome=outcome[0],
+        why=outcome[1],
+        pressure=Pressure(capacity=denied, logical=_above_watermark(plan, g), accounted_for=launch + _moving(plan, g)),
+    )
+
+
+def _above_watermark(plan: Plan, g: int) -> int:
+    """Busy slices beyond what the watermark allows of those there are and that are opened."""
+    group, held = plan.fleet.groups[g], plan.fleet.held[g]
+    if group.watermark is None:
+        return 0
+    total = held.ready + held.in_flight + plan.opened[g]
+    return max(0, -(-(100 * (held.busy + plan.required[g]) - group.watermark * total) // 100))
+
+
+def _moving(plan: Plan, g: int) -> int:
+    """Slices that are on their way in or out already."""
+    held = plan.fleet.held[g]
+    return held.in_flight + held.stalled + held.leaving
+
+
+def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
+    """Whether the group may be asked for more once this decision is carried out, and why not."""
+    return plan.headroom.availability(g, plan.fleet.held[g].total + plan.opened[g])
+
+
+def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) -> tuple[Outcome, str]:
+    words = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}
+    causes = [cause for cause in Cause if opened[cause] and not (placed and cause is Cause.DEMAND)]
+    purposes = [f"{opened[cause]} for {_PURPOSE[cause]}" for cause in causes]
+    opens = f"opens {', '.join(purposes)}" if purposes else ""
+    if placed:
+        told = ", ".join(f"{placed[tier]} {words[tier]}" for tier in Tier if placed[tier])
+        return Outcome.SELECTED, f"takes {told}{f'; {opens}' if opens else ''}"
+    if opens:
+        return Outcome.KEPT, opens
+    availability, reason = _availability(plan, g)
+    if availability is not Availability.AVAILABLE:
+        block = plan.headroom.blocked[g]
+        end = until(block.until) if block else ""
+        return Outcome.BLOCKED, f"{availability}{end}{f': {reason}' if reason else ''}"
+    return Outcome.IDLE, "no demand is placed here"
+
+
+_PURPOSE = {
+    Cause.MINIMUM: "its minimum",
+    Cause.STANDING: "standing requests",
+    Cause.DEMAND: "a gang",
+    Cause.WATERMARK: "its watermark",
+    Cause.WARM: "warm slices",
+}
+
+
+def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDecision, ...]:
+    """One description per pool, by name, in chips: its groups' figures times the chips of their slices."""
+    found = []
+    for pool in sorted(plan.fleet.snapshot.config.pools, key=lambda pool: pool.name):
+        pairs = zip(groups, plan.fleet.groups, strict=True)
+        members = [(told, group.chips_per_slice) for told, group in pairs if group.pool == pool.name]
+        pressure = Pressure(
+            capacity=sum(told.pressure.capacity * chips for told, chips in members),
+            logical=sum(told.pressure.logical * chips for told, chips in members),
+            accounted_for=sum(told.pressure.accounted_for * chips for told, chips in members),
+        )
+        found.append(
+            PoolDecision(
+                name=pool.name,
+                chips=pool.chips,
+                system=pool.system,
+                charged=plan.headroom.charged[pool.name],
+                launching=sum(told.launch * chips for told, chips in members),
+                pressure=pressure,
+            )
+        )
+    return tuple(found)
+
+
+def hourly_cost(plan: Plan, rationed: Rationed) -> CostPerHour:
+    """Slices that exist, and those with the ones launched now; what is only requested costs nothing yet."""
+    prices = {group.name: group.price for group in plan.fleet.groups}
+    slices = plan.fleet.snapshot.slices
+    there = _sums((piece.group, 1) for piece in slices if piece.state is not SliceState.REQUESTING)
+    coming = _sums((piece.group, 1) for piece in slices if piece.state is SliceState.REQUESTING)
+    coming.update(_sums((launch.group, launch.slices) for launch in rationed.launches))
+    before = sum(prices.get(name, 0.0) * there[name] for name in sorted(there))
+    after = before + sum(prices.get(name, 0.0) * coming[name] for name in sorted(coming))
+    known = {group.name for group in plan.fleet.groups if group.price_per_hour is not None}
+    unpriced = tuple(sorted({*there, *coming} - known))
+    return CostPerHour(before=round(before, 6), after=round(after, 6), unpriced=unpriced)
+
+
+def _denied_slices(plan: Plan, unmet: Sequence[Unmet]) -> list[int]:
+    """Slices that denied demand would need, charged to its first candidate so that nothing counts twice."""
+    denied = [0] * len(plan.fleet.groups)
+    for item in unmet:
+        shape = plan.fleet.snapshot.workload.shapes[item.shape]
+        candidates = plan.fleet.matcher.candidates(shape)
+        if not item.groups or not candidates.order:
+            continue
+        g = candidates.order[0]
+        group = plan.fleet.groups[g]
+        if shape.gang and shape.gang.placement is GangPlacement.WHOLE_SLICES:
+            denied[g] += item.entries * (shape.gang.hosts // group.hosts_per_slice)
+        else:
+            runs = plan.fleet.snapshot.workload.runs
+            tasks = sum(span.entries * runs[span.run].pending for span in item.spans)
+            per_slice = max(1, ShapeCursor(shape, candidates).tasks_in_new(group, tasks)) * group.hosts_per_slice
+            denied[g] += -(-tasks // per_slice)
+    return denied
+
+
+def _sums(pairs: Iterable[tuple[str, int]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for name, slices in pairs:
+        counts[name] += slices
+    return counts

@@ -1,0 +1,141 @@
+"""The slices and hosts of the oracle: plain lists, copied freely, and headroom counted anew every time."""
+
+from dataclasses import dataclass, field, replace
+
+from penstock.core.decision.match import exclusion, in_rank_order, soft_satisfied
+from penstock.model.cluster import ScaleGroup
+from penstock.model.shape import Shape
+from penstock.model.slices import Slice
+from penstock.model.snapshot import Snapshot
+
+
+@dataclass
+class Host:
+    """What is left of one host; closed once a task or a gang took it alone."""
+
+    free: list[int]
+    whole: bool
+    closed: bool = False
+
+    @classmethod
+    def empty(cls, group: ScaleGroup) -> "Host":
+        return cls(list(group.host.vector), whole=True)
+
+    @classmethod
+    def full(cls, group: ScaleGroup) -> "Host":
+        """Busy or degraded: no room, not even for a task that needs nothing."""
+        return cls(list(group.host.vector), whole=False, closed=True)
+
+    def room(self, shape: Shape, group: ScaleGroup) -> int:
+        """How many tasks of one entry the host takes now."""
+        alone = takes_alone(shape, group)
+        if self.closed or (alone and not self.whole):
+            return 0
+        size, per_host = (shape.gang.size, shape.gang.tasks_per_host) if shape.gang else (1, None)
+        most = min(size, per_host or (1 if alone else size))
+        return next(tasks for tasks in range(most, -1, -1) if self._fits(shape, tasks))
+
+    def _fits(self, shape: Shape, tasks: int) -> bool:
+        return all(need * tasks <= have for need, have in zip(shape.need, self.free, strict=True))
+
+    def take(self, shape: Shape, group: ScaleGroup, tasks: int = 1) -> None:
+        self.free = [have - need * tasks for have, need in zip(self.free, shape.need, strict=True)]
+        self.whole = False
+        self.closed = self.closed or takes_alone(shape, group)
+
+
+def takes_alone(shape: Shape, group: ScaleGroup) -> bool:
+    return shape.exclusive and not group.shared_tpu
+
+
+@dataclass
+class Lot:
+    """One slice that is READY or on its way."""
+
+    group: ScaleGroup
+    id: str
+    hosts: list[Host]
+    ready: bool
+    busy: bool = False
+    used: bool = False
+    opener: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.used and bool(self.hosts) and all(host.whole for host in self.hosts)
+
+    def fill(self) -> None:
+        """A gang takes the whole slice."""
+        self.used = True
+        for host in self.hosts:
+            host.whole, host.closed = False, True
+
+
+def whole_lot(group: ScaleGroup, slice_id: str, *, ready: bool = False) -> Lot:
+    return Lot(group, slice_id, [Host.empty(group) for _ in range(group.hosts_per_slice)], ready=ready)
+
+
+@dataclass
+class World:
+    """Everything placing changes: slices with room, in the order they were ordered, and the units opened."""
+
+    snapshot: Snapshot
+    lots: list[Lot]
+    blocked: dict[str, str]
+    units: list[list[str]] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[ScaleGroup]:
+        return in_rank_order(self.snapshot.config.groups)
+
+    def copy(self) -> "World":
+        lots = [replace(lot, hosts=[replace(host, free=list(host.free)) for host in lot.hosts]) for lot in self.lots]
+        return World(self.snapshot, lots, self.blocked, [list(unit) for unit in self.units], list(self.fresh))
+
+    def ready(self, group: ScaleGroup) -> list[Lot]:
+        return [lot for lot in self.lots if lot.ready and lot.group.name == group.name]
+
+    def on_their_way(self) -> list[Lot]:
+        return [lot for lot in self.lots if not lot.ready]
+
+    def opened(self, group: ScaleGroup) -> int:
+        return self.fresh.count(group.name)
+
+    def open(self, group: ScaleGroup) -> Lot:
+        """Open one slice; the caller says which unit it belongs to."""
+        self.fresh.append(group.name)
+        self.lots.append(whole_lot(group, f"new-{len(self.fresh)}"))
+        return self.lots[-1]
+
+    def give_back(self, unused: list[Lot]) -> None:
+        """Not open slices after all."""
+        for lot in unused:
+            self.lots.remove(lot)
+            del self.fresh[-1 - self.fresh[::-1].index(lot.group.name)]
+
+    def held(self, group: ScaleGroup) -> int:
+        return sum(each.group == group.name for each in self.snapshot.slices) + self.opened(group)
+
+    def headroom(self, group: ScaleGroup) -> int:
+        """Slices the group may still add."""
+        config = self.snapshot.config
+        if group.name in self.blocked:
+            return 0
+        bounds = [group.max_slices - self.held(group)]
+        if config.max_slices is not None:
+            bounds.append(config.max_slices - len(self.snapshot.slices) - len(self.fresh))
+        for pool in config.pools:
+            if pool.name == group.pool:
+                charged = sum(self.held(other) * other.chips_per_slice for other in self.groups if other.pool == pool.name)
+                charged += sum(each.chips for each in self._forgotten() if each.pool == pool.name)
+                bounds.append(max(0, pool.chips - pool.system - charged) // group.chips_per_slice)
+        return max(0, min(bounds))
+
+    def _forgotten(self) -> list[Slice]:
+        """Slices of groups that are no longer configured."""
+        return [each for each in self.snapshot.slices if self.snapshot.config.group(each.group) is None]
+
+    def candidates(self, shape: Shape) -> list[ScaleGroup]:
+        groups = [group for group in self.groups if exclusion(shape, group) is None]
+        return sorted(groups, key=lambda group: -soft_satisfied(shape, group))

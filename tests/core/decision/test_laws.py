@@ -1,0 +1,184 @@
+"""What holds for any snapshot, however odd."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from penstock.core.decision.decide import decide
+from penstock.model.cluster import Placement
+from penstock.model.decision import Decision, Span
+from penstock.model.demand import Workload
+from penstock.model.runs import Run
+from penstock.model.shape import Shape
+from penstock.model.slices import Launched, Slice, SliceState
+from penstock.model.snapshot import Snapshot
+from tests.core.decision.generators import shapes_with_and_without_soft_constraints, snapshots
+from tests.core.decision.oracle import Verdict, judge
+
+LONGEST_MESSAGE = 400
+law = settings(max_examples=200, deadline=None, print_blob=True)
+
+
+def keys(spans: Iterable[Span]) -> list[tuple[int, int]]:
+    return [(span.run, span.first + index) for span in spans for index in range(span.entries)]
+
+
+def ordered(decision: Decision) -> list[str]:
+    """The group of every slice launched, in the order of launching."""
+    return [launch.group for launch in decision.launches for _ in range(launch.slices)]
+
+
+def opened(decision: Decision) -> Counter[str]:
+    """Slices of each group that the decision wants, now or later."""
+    return Counter(ordered(decision)) + deferred(decision)
+
+
+def deferred(decision: Decision) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for each in decision.deferred:
+        counts[each.group] += each.slices
+    return counts
+
+
+def verdict(decision: Decision) -> Verdict:
+    places = {key: (placed.group, placed.tier) for placed in decision.placed for key in keys([placed.span])}
+    unmet = {key: each.code for each in decision.unmet for key in keys(each.spans)}
+    return Verdict(places, unmet, tuple(ordered(decision)))
+
+
+def orders(decision: Decision) -> Decision:
+    """The decision without the moments in it, which may differ while everything else stays."""
+    silent = tuple(group.model_copy(update={"why": "", "reason": ""}) for group in decision.groups)
+    return decision.model_copy(update={"now": None, "next_change_at": None, "groups": silent})
+
+
+def shuffled(snapshot: Snapshot, random: Sequence[int]) -> Snapshot:
+    """The same facts, listed in another order."""
+
+    def rotate(items: Sequence[object], by: int) -> tuple[object, ...]:
+        cut = by % len(items) if items else 0
+        turned = (*items[cut:], *items[:cut])
+        return turned[::-1] if by % 2 else turned
+
+    config = snapshot.config
+    moved = config.model_copy(update={"groups": rotate(config.groups, random[0]), "pools": rotate(config.pools, random[1])})
+    fresh = type(config).model_validate(moved.model_dump(by_alias=True))
+    health, usage = rotate([*snapshot.health.items()], random[2]), rotate([*snapshot.usage.items()], random[3])
+    standing = rotate(snapshot.standing, random[4])
+    parts = {"config": fresh, "health": dict(health), "usage": dict(usage), "standing": standing}  # type: ignore[arg-type]
+    return snapshot.model_copy(update=parts)
+
+
+def carried_out(snapshot: Snapshot, decision: Decision) -> Snapshot:
+    """The snapshot an instant later: what was launched is on its way, in the order of launching."""
+    first = len(snapshot.slices)
+    new = tuple(
+        Slice(id=f"launched-{first + number}", group=group, state=SliceState.REQUESTING, since=snapshot.now)
+        for number, group in enumerate(ordered(decision))
+    )
+    launched = tuple(Launched(launch.group, launch.slices, snapshot.now) for launch in decision.launches)
+    return snapshot.model_copy(update={"slices": snapshot.slices + new, "launched": snapshot.launched + launched})
+
+
+@pytest.mark.parametrize("placement", Placement)
+def test_fast_placing_equals_naive_placing(placement: Placement) -> None:
+    @law
+    @given(snapshots([placement]))
+    def check(snapshot: Snapshot) -> None:
+        assert verdict(decide(snapshot)) == judge(snapshot)
+
+    check()
+
+
+@law
+@given(snapshots(limited=True))
+def test_launch_limits_change_when_slices_come_and_not_where_entries_go(snapshot: Snapshot) -> None:
+    decision, naive = decide(snapshot), judge(snapshot)
+    found = verdict(decision)
+    assert (found.places, found.unmet, opened(decision)) == (naive.places, naive.unmet, Counter(naive.opened))
+
+
+@law
+@given(snapshots(limited=True))
+def test_every_entry_is_placed_or_explained_exactly_once(snapshot: Snapshot) -> None:
+    decision = decide(snapshot)
+    spans = [placed.span for placed in decision.placed] + [span for unmet in decision.unmet for span in unmet.spans]
+    every = [(number, index) for number, run in enumerate(snapshot.workload.runs) for index in range(run.entries)]
+    assert sorted(keys(spans)) == every
+    for unmet in decision.unmet:
+        assert unmet.code
+        assert unmet.message
+        assert len(unmet.message) <= LONGEST_MESSAGE
+
+
+@law
+@given(snapshots(limited=True))
+def test_no_maximum_of_a_group_a_pool_or_the_cluster_is_exceeded(snapshot: Snapshot) -> None:
+    config, wanted = snapshot.config, opened(decide(snapshot))
+    held = Counter(each.group for each in snapshot.slices)
+    for group in config.groups:
+        if wanted[group.name]:
+            assert held[group.name] + wanted[group.name] <= group.max_slices
+    if config.max_slices is not None and wanted.total():
+        assert len(snapshot.slices) + wanted.total() <= config.max_slices
+    for pool in config.pools:
+        members = [group for group in config.groups if group.pool == pool.name]
+        if any(wanted[group.name] for group in members):
+            chips = sum((held[group.name] + wanted[group.name]) * group.chips_per_slice for group in members)
+            gone = [each for each in snapshot.slices if each.pool == pool.name and config.group(each.group) is None]
+            assert chips + sum(each.chips for each in gone) + pool.system <= pool.chips
+
+
+@law
+@given(snapshots(limited=True))
+def test_a_decision_carried_out_leaves_nothing_to_launch(snapshot: Snapshot) -> None:
+    first = decide(snapshot)
+    assume(not first.deferred)
+    assert not decide(carried_out(snapshot, first)).launches
+
+
+@law
+@given(snapshots(limited=True))
+def test_a_decision_carried_out_leaves_nothing_to_launch_but_what_was_deferred(snapshot: Snapshot) -> None:
+    first = decide(snapshot)
+    second = decide(carried_out(snapshot, first))
+    assert sum(launch.slices for launch in second.launches) <= deferred(first).total()
+
+
+@law
+@given(snapshots(limited=True), st.tuples(*[st.integers(0, 5)] * 5))
+def test_the_order_of_listing_is_irrelevant(snapshot: Snapshot, random: tuple[int, ...]) -> None:
+    assert decide(shuffled(snapshot, random)) == decide(snapshot)
+
+
+@law
+@given(snapshots(), shapes_with_and_without_soft_constraints())
+def test_soft_constraints_never_decide_whether_an_entry_is_met(snapshot: Snapshot, pair: tuple[Shape, Shape]) -> None:
+    pending = pair[0].gang.size if pair[0].gang else 1
+    alone = [Workload(shapes=(shape,), runs=(Run(0, 1, pending),)) for shape in pair]
+    with_soft, without = (bool(decide(snapshot.model_copy(update={"workload": each})).placed) for each in alone)
+    assert with_soft == without
+
+
+@law
+@given(snapshots(limited=True))
+def test_deciding_is_deterministic_and_changes_nothing(snapshot: Snapshot) -> None:
+    before = snapshot.model_dump_json()
+    copy = Snapshot.model_validate(snapshot.model_dump(by_alias=True))
+    assert decide(snapshot) == decide(snapshot) == decide(copy)
+    assert snapshot.model_dump_json() == before
+
+
+@law
+@given(snapshots(limited=True), st.floats(0, 1, exclude_max=True))
+def test_nothing_changes_by_itself_before_the_moment_the_decision_names(snapshot: Snapshot, share: float) -> None:
+    decision = decide(snapshot)
+    named = decision.next_change_at
+    assert named is None or named > snapshot.now
+    until = named or snapshot.now + timedelta(days=1)
+    later = snapshot.now + timedelta(seconds=int((until - snapshot.now).total_seconds() * share))
+    assert orders(decide(snapshot.model_copy(update={"now": later}))) == orders(decision)

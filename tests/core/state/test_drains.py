@@ -1,0 +1,132 @@
+"""Slices are told to go: drains, their ends, and commands that say so."""
+
+from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, DeleteCommand, DrainCommand
+from penstock.core.answers.snapshot import snapshot_of
+from penstock.core.answers.status import status_of
+from penstock.core.state.apply import apply, replay
+from penstock.core.state.drains import CLOSING, TO_CLOSE
+from penstock.core.state.events import (
+    AnyEvent,
+    Closed,
+    CommandsSent,
+    DrainCancelled,
+    DrainOrdered,
+    DrainsConfirmed,
+    UsageReported,
+)
+from penstock.core.state.specs import initial_lifecycle
+from penstock.model.slices import DrainTerms, HostState, HostUsage, SliceState
+from tests.core.state.ledgers import NOW, audited, cluster, ordered, orphans, ready, report, told
+
+IDLE = (HostUsage(state=HostState.IDLE),)
+BUSY = (HostUsage(state=HostState.BUSY),)
+TERMS = DrainTerms(cause="operator")
+
+
+def test_a_drain_takes_the_capacity_away_at_once_and_tells_the_slice() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    assert state.outbox == (DrainCommand(slice_id="a", terms=TERMS),)
+    assert [piece.state for piece in snapshot_of(state).snapshot.slices] == [SliceState.DRAINING]
+    assert apply(state, CommandsSent(at=NOW, commands=state.outbox)).outbox == ()
+
+
+def test_letters_written_while_others_are_delivered_are_kept() -> None:
+    state = apply(ready(ready(cluster()), "b"), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    sent = state.outbox
+    state = apply(state, DrainOrdered(at=NOW, slice_id="b", terms=TERMS))
+    state = told(state, report("a", SliceState.TERMINATED, 9))
+    assert apply(state, CommandsSent(at=NOW, commands=sent)).outbox == (DrainCommand(slice_id="b", terms=TERMS),)
+
+
+def test_a_drain_of_a_slice_that_nobody_knows_is_nothing() -> None:
+    assert apply(cluster(), DrainOrdered(at=NOW, slice_id="x", terms=TERMS)).outbox == ()
+
+
+def test_a_draining_slice_that_reports_idle_or_is_confirmed_is_told_that_it_is_empty() -> None:
+    draining = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    busy = apply(draining, UsageReported(at=NOW, usage={"a": BUSY}))
+    assert ConfirmEmptyCommand(slice_id="a") not in busy.outbox
+    assert apply(busy, UsageReported(at=NOW, usage={"a": IDLE})).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
+    assert apply(busy, DrainsConfirmed(at=NOW, slice_ids=("a", "x"))).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
+
+
+def test_a_draining_slice_is_told_once_that_it_is_empty_and_not_any_more_when_it_is_being_deleted() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    empty: list[AnyEvent] = [UsageReported(at=NOW, usage={"a": IDLE}), DrainsConfirmed(at=NOW, slice_ids=("a", "a"))]
+    told_often = replay(empty * 3, state)
+    assert told_often.outbox == (DrainCommand(slice_id="a", terms=TERMS), ConfirmEmptyCommand(slice_id="a"))
+    deleting = told(apply(told_often, CommandsSent(at=NOW, commands=told_often.outbox)), report("a", SliceState.DELETING, 5))
+    assert replay(empty, deleting).outbox == ()
+
+
+def test_what_was_reported_before_the_drain_does_not_count_as_empty() -> None:
+    state = apply(ready(cluster()), UsageReported(at=NOW, usage={"a": IDLE}))
+    state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    assert state.outbox == (DrainCommand(slice_id="a", terms=TERMS),)
+
+
+def test_a_cancelled_drain_makes_the_slice_serve_again() -> None:
+    state = replay([DrainOrdered(at=NOW, slice_id="a", terms=TERMS), DrainCancelled(at=NOW, slice_id="a")], ready(cluster()))
+    assert state.outbox[-1] == CancelDrainCommand(slice_id="a")
+    assert [piece.state for piece in snapshot_of(state).snapshot.slices] == [SliceState.READY]
+
+
+def test_a_drain_that_ended_at_its_deadline_is_over_when_the_slice_says_ready_again() -> None:
+    state = apply(ordered(cluster(), "a"), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    state = told(state, report("a", SliceState.READY, 4))
+    assert "a" in state.drains, "a report from before the drain changes nothing"
+    assert told(state, report("a", SliceState.DRAINING, 5), report("a", SliceState.READY, 6)).drains == {}
+    assert told(state, report("a", SliceState.READY, 6)).drains == {}, "the report in between may have been skipped"
+
+
+def test_a_drain_that_a_slice_tells_of_is_shown_on_its_own_terms() -> None:
+    forced = DrainTerms(cause="maintenance", force=True)
+    state = told(cluster(), report("a", SliceState.DRAINING, 4, drain=forced))
+    assert [(drain.slice_id, drain.cause, drain.force) for drain in status_of(state).drains] == [("a", "maintenance", True)]
+    assert told(state, report("a", SliceState.READY, 5)).drains == {}
+
+
+def test_a_drain_ordered_anew_before_the_end_of_the_last_one_was_heard_of_is_not_forgotten() -> None:
+    again = DrainTerms(cause="again")
+    orders: list[AnyEvent] = [DrainOrdered(at=NOW, slice_id="a", terms=TERMS), DrainCancelled(at=NOW, slice_id="a")]
+    state = replay([*orders, DrainOrdered(at=NOW, slice_id="a", terms=again)], ready(cluster()))
+    state = told(state, report("a", SliceState.DRAINING, 4, drain=TERMS), report("a", SliceState.READY, 5))
+    assert told(state, report("a", SliceState.DRAINING, 6, drain=again)).drains == {"a": again}
+
+
+def test_a_drain_by_force_stays_one_until_it_is_cancelled() -> None:
+    forced = DrainTerms(cause="operator", force=True)
+    state = ready(cluster())
+    for terms in (forced, TERMS):
+        state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=terms))
+    assert state.drains == {"a": forced}
+    assert {command.terms for command in state.outbox if isinstance(command, DrainCommand)} == {forced}
+    state = replay([DrainCancelled(at=NOW, slice_id="a"), DrainOrdered(at=NOW, slice_id="a", terms=TERMS)], state)
+    assert state.drains == {"a": TERMS}
+
+
+def test_closing_drains_every_slice_and_force_deletes_them() -> None:
+    state = ready(cluster())
+    drained = apply(state, Closed(at=NOW))
+    assert drained.outbox == (DrainCommand(slice_id="a", terms=DrainTerms(cause=CLOSING, force=True)),)
+    assert apply(state, Closed(at=NOW, force=True)).outbox == (DeleteCommand(slice_id="a", cause=CLOSING),)
+
+
+def test_a_slice_that_turns_up_while_the_cluster_is_given_up_is_drained_like_the_others() -> None:
+    state = told(apply(cluster(), Closed(at=NOW)), report("x", SliceState.READY, 4))
+    assert state.outbox == (DrainCommand(slice_id="x", terms=TO_CLOSE),)
+    assert state.drains == {"x": TO_CLOSE}
+
+
+def test_a_slice_whose_workflow_died_while_it_was_to_drain_goes_on_draining() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    lifecycle = initial_lifecycle(audited(state, orphans=(orphans("a"),)), "a", NOW)
+    assert lifecycle is not None
+    assert (lifecycle.state, lifecycle.drain, lifecycle.sequence > lifecycle.reported) == (SliceState.DRAINING, TERMS, True)
+
+
+def test_drains_that_slices_tell_of_are_the_same_whether_they_are_told_alone_or_together() -> None:
+    old, new = DrainTerms(cause="old", force=True), DrainTerms(cause="new")
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=old))
+    reports = [report("a", SliceState.READY, 5), report("a", SliceState.DRAINING, 6, drain=new)]
+    assert told(told(state, reports[0]), reports[1]).drains == told(state, *reports).drains == {"a": new}

@@ -1,0 +1,134 @@
+"""Updates: done with an answer, or refused with the field and the fix."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from penstock.contract.answers import Accepted, Done
+from penstock.contract.messages import LARGEST_MESSAGE
+from penstock.contract.problems import BadMessage
+from penstock.core.state.apply import replay
+from penstock.core.state.events import AnyEvent, Closed, ConfigApplied, DrainsConfirmed, SliceMoved, SlicesOrdered
+from penstock.core.state.state import AutoscalerState
+from penstock.core.state.updates import read_update
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import Slice, SliceState
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+WRITTEN: dict[str, Any] = {"cluster": "x", "groups": [{"name": "small", "max_slices": 2, "host": {"cpu": 4}}]}
+SLICES = (
+    Slice(id="small-1", group="small", state=SliceState.READY),
+    Slice(id="small-2", group="small", state=SliceState.DELETING),
+)
+STATE = replay(
+    [ConfigApplied(at=NOW, config=ClusterConfig.model_validate(WRITTEN)), SlicesOrdered(at=NOW, slices=SLICES)],
+)
+
+
+def done(name: str, message: Any = None, state: AutoscalerState = STATE) -> tuple[AutoscalerState, Accepted | Done]:
+    raw = b"" if message is None else json.dumps(message).encode()
+    events, answer = read_update(state, name, raw, NOW)
+    after = replay(events, state)
+    return after, answer(after)
+
+
+def test_demand_is_answered_with_what_stands() -> None:
+    state, answer = done("submit_demand", {"epoch": 5, "revision": 1, "tasks": [{"id": "a"}, {"id": "b", "cpu": 1}]})
+    assert answer == Accepted(source="default", epoch=5, revision=1, config_revision=1, invalid=1)
+    state, answer = done("submit_demand", {"epoch": 5, "base": 7, "revision": 8, "tasks": []}, state)
+    assert isinstance(answer, Accepted)
+    assert answer.revision == 1
+    assert answer.resync_needed == "revision 8 builds on 7, but 1 is the latest here"
+
+
+def test_a_configuration_is_versioned_and_the_same_one_changes_nothing() -> None:
+    state, answer = done("apply_config", WRITTEN | {"max_slices": 9})
+    assert (state.config_revision, answer.config_revision) == (2, 2)
+    again, answer = done("apply_config", WRITTEN | {"max_slices": 9}, state)
+    assert again is state
+
+
+def test_a_standing_request_is_set_replaced_and_withdrawn() -> None:
+    wants = [{"resources": {"cpu": 2}, "count": 3}]
+    state, _ = done("request_capacity", {"owner": "me", "wants": wants})
+    assert state.standing["me"].wants[0].count == 3
+    state, _ = done("request_capacity", {"owner": "me"}, state)
+    assert state.standing == {}
+    _, answer = done("request_capacity", {"owner": "me"}, state)
+    assert isinstance(answer, Done)
+    assert answer.message == "me has no standing request"
+
+
+def test_a_drain_is_ordered_and_cancelled() -> None:
+    state, _ = done("drain_slice", {"slice_id": "small-1"})
+    assert state.drains["small-1"].cause == "operator"
+    state, _ = done("cancel_drain", {"slice_id": "small-1"}, state)
+    assert state.drains == {}
+    assert done("drain_slice", {"slice_id": "small-2"})[0] is STATE
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (SliceMoved(at=NOW, slice_id="small-1", state=SliceState.BOOTING), "is BOOTING, so its drain deletes it at once"),
+        (SliceMoved(at=NOW, slice_id="small-1", state=SliceState.DELETING), "is being deleted"),
+        (DrainsConfirmed(at=NOW, slice_ids=("small-1",)), "is being deleted"),
+    ],
+)
+def test_a_drain_that_nothing_can_call_off_is_not_cancelled(seen: AnyEvent, told: str) -> None:
+    state, _ = done("drain_slice", {"slice_id": "small-1"})
+    with pytest.raises(BadMessage, match=told):
+        done("cancel_drain", {"slice_id": "small-1"}, replay([seen], state))
+
+
+def test_pausing_twice_and_resuming_twice_is_no_mistake() -> None:
+    state, _ = done("pause", {"reason": "maintenance"})
+    assert state.paused == "maintenance"
+    assert done("pause", None, state)[0] is state
+    state, _ = done("resume", None, state)
+    assert state.paused is None
+    assert done("resume", None, state)[0] is state
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "told"),
+    [
+        ("submit_demand", {"tasks": [{"id": "a"}, {"id": "a"}]}, "stands here twice"),
+        ("submit_demand", {"tsks": []}, "did you mean tasks?"),
+        ("apply_config", WRITTEN | {"cluster": "y"}, "this is x, not y"),
+        ("apply_config", {"cluster": "x", "groups": [{"name": "small"}]}, "groups[0].max_slices: is missing"),
+        ("apply_config", {"cluster": "x", "groups": WRITTEN["groups"] * 2}, "'small' is taken"),
+        ("request_capacity", {"owner": "me", "wants": [{"count": 0}]}, "wants[0].count"),
+        ("drain_slice", {"slice_id": "smal-1"}, "did you mean small-1"),
+        ("drain_slice", {}, "slice_id: is missing"),
+        ("cancel_drain", {"slice_id": "small-1"}, "small-1 is not draining, it is READY"),
+        ("clear_block", {"group": "smal"}, "did you mean small?"),
+        ("pause", {"why": "x"}, "why: unknown key"),
+        ("puase", {}, "did you mean pause?"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_its_fix(name: str, message: Any, told: str) -> None:
+    with pytest.raises(BadMessage) as refused:
+        done(name, message)
+    assert told in str(refused.value)
+
+
+def test_a_request_that_has_expired_already_is_refused() -> None:
+    expires = (NOW - timedelta(seconds=1)).isoformat()
+    with pytest.raises(BadMessage, match="has passed"):
+        done("request_capacity", {"owner": "me", "wants": [{"resources": {"cpu": 1}}], "expires": expires})
+
+
+def test_messages_that_are_too_large_are_refused_unread() -> None:
+    with pytest.raises(BadMessage, match="in parts"):
+        read_update(STATE, "submit_demand", b" " * (LARGEST_MESSAGE + 1), NOW)
+
+
+def test_a_cluster_that_is_being_deleted_takes_no_orders_but_to_hurry_and_where_its_slices_are() -> None:
+    state = replay([Closed(at=NOW)], STATE)
+    assert done("apply_config", WRITTEN | {"max_slices": 9}, state)[0].config_revision == 2
+    with pytest.raises(BadMessage, match="being deleted"):
+        done("submit_demand", {"tasks": []}, state)
+    assert done("close", {"force": True}, state)[0].closing

@@ -1,0 +1,177 @@
+"""Single slice workflows on a running machine, without an autoscaler: the test says what is seen and told."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes, HistoryEvent
+from temporalio.client import Client, WorkflowHandle
+
+from activities.providers.port import resource_name
+from penstock.contract import names
+from penstock.contract.inventories import Sighting
+from penstock.contract.slices import DeleteCommand, DrainCommand, SliceLifecycle, SliceReport, SliceReports, SliceSpec
+from penstock.model.failures import Phase
+from penstock.model.slices import DrainTerms, SliceState
+from tests.activities.waiting import STORY_SECONDS, until, within
+from tests.workflows.machine import Machine
+from tests.workflows.stage import SECONDS, StagedCloud, cleared
+
+GROUP = "small"
+READY: dict[str, Any] = {"phase": Phase.RUNNING, "addressed": True, "healthy": True}
+
+
+class OneSlice:
+    """A slice workflow, and its location in the cloud."""
+
+    def __init__(self, handle: WorkflowHandle[Any, Any], spec: SliceSpec) -> None:
+        self.handle = handle
+        self.spec = spec
+        self.name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
+
+    async def lifecycle(self) -> SliceLifecycle:
+        lifecycle: SliceLifecycle = await self.handle.query(names.LIFECYCLE, result_type=SliceLifecycle)
+        return lifecycle
+
+    async def until(self, holds: Callable[[SliceLifecycle], object]) -> SliceLifecycle:
+        """Its lifecycle once something lasting holds of it."""
+        return await until(self.lifecycle, holds, seconds=SECONDS)
+
+    async def comes_to(self, state: SliceState) -> SliceLifecycle:
+        return await self.until(lambda lifecycle: lifecycle.state is state)
+
+    async def ended(self) -> SliceLifecycle:
+        """What it came to, once its workflow is over: its autoscaler was told."""
+        async with asyncio.timeout(SECONDS):
+            lifecycle: SliceLifecycle = await self.handle.result()
+        return lifecycle
+
+    async def see(self, phase: Phase, **rest: Any) -> None:
+        sighting = Sighting(at=datetime.now(UTC), phase=phase, **rest)
+        await self.handle.signal(names.OBSERVED, sighting.model_dump(mode="json"))
+
+    async def make_ready(self) -> SliceLifecycle:
+        await self.until(lambda lifecycle: lifecycle.created)
+        await self.see(**READY)
+        return await self.comes_to(SliceState.READY)
+
+    async def drain(self, cause: str = "idle", *, force: bool = False) -> None:
+        await self.tell(DrainCommand(slice_id=self.spec.slice_id, terms=DrainTerms(cause=cause, force=force)))
+
+    async def delete(self, cause: str = "not wanted") -> None:
+        await self.tell(DeleteCommand(slice_id=self.spec.slice_id, cause=cause))
+
+    async def tell(self, command: Any) -> None:
+        await self.handle.signal(names.COMMAND, command.model_dump(mode="json"))
+
+    async def events(self) -> list[HistoryEvent]:
+        """The newest run's history."""
+        return list((await self.handle.fetch_history()).events)
+
+    async def count(self, kind: EventType.ValueType) -> int:
+        """Events of that kind in the newest run."""
+        return sum(event.event_type == kind for event in await self.events())
+
+    async def scheduled(self, name: str) -> list[ActivityTaskScheduledEventAttributes]:
+        """How the activities of that name were scheduled."""
+        return [each for each in await self._scheduled() if each.activity_type.name == name]
+
+    async def activities(self) -> list[str]:
+        """Names of the activities that were scheduled, in order."""
+        return [each.activity_type.name for each in await self._scheduled()]
+
+    async def _scheduled(self) -> list[ActivityTaskScheduledEventAttributes]:
+        kind = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+        return [event.activity_task_scheduled_event_attributes for event in await self.events() if event.event_type == kind]
+
+
+class SliceStage:
+    """A cluster's name, a zone, and a command box in the location of its autoscaler."""
+
+    def __init__(self, client: Client, cloud: StagedCloud) -> None:
+        self.client = client
+        self.cloud = cloud
+        self.cluster = cloud.cluster
+        self._begun: list[OneSlice] = []
+
+    async def last_state(self) -> str:
+        """For a test that hangs: where its slices are."""
+        return "\n".join([(await piece.lifecycle()).model_dump_json(indent=1) for piece in self._begun])
+
+    async def open_box(self) -> None:
+        """A workflow that no worker runs: what is signalled to it stays in its history."""
+        queue = f"nobody-{self.cluster}"
+        await self.client.start_workflow("CommandLog", id=names.autoscaler_id(self.cluster), task_queue=queue)
+
+    async def reports(self) -> list[SliceReport]:
+        """What slices reported, in order."""
+        history = await self.client.get_workflow_handle(names.autoscaler_id(self.cluster)).fetch_history()
+        kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+        signals = [e.workflow_execution_signaled_event_attributes for e in history.events if e.event_type == kind]
+        bodies = [signal.input.payloads[0].data for signal in signals if signal.signal_name == names.SLICES_REPORTED]
+        return [report for body in bodies for report in SliceReports.model_validate_json(body).reports]
+
+    def spec(self, **rest: Any) -> SliceSpec:
+        slice_id = f"{GROUP}-{uuid.uuid4().hex[:8]}"
+        given = {"cluster": self.cluster, "group": GROUP, "slice_id": slice_id, "provider": "sim", "cause": "demand"}
+        return SliceSpec.model_validate(given | {"location": self.cloud.zone()} | rest)
+
+    async def order(self, **rest: Any) -> OneSlice:
+        return await self.begin(self.spec(**rest))
+
+    async def found(self, state: SliceState, *, cause: str = "", sequence: int = 0, **rest: Any) -> OneSlice:
+        """A slice that existed before its workflow."""
+        spec = self.spec(**{"cause": "adopted"} | rest)
+        name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
+        labels = {"penstock-cluster": spec.cluster, "penstock-group": spec.group, "penstock-slice": spec.slice_id}
+        await self.cloud.add(name, labels=labels, hosts=spec.hosts)
+        return await self.begin(spec, state=state, created=True, cause=cause, sequence=sequence, reported=sequence)
+
+    async def begin(self, spec: SliceSpec, *, task_queue: str = names.TASK_QUEUE, **lifecycle: Any) -> OneSlice:
+        now = datetime.now(UTC)
+        workflow_id = names.slice_workflow_id(spec.cluster, spec.group, spec.slice_id)
+        begun = SliceLifecycle(spec=spec, since=now, ordered_at=now, **lifecycle)
+        handle = await self.client.start_workflow(
+            names.SLICE, begun, id=workflow_id, task_queue=task_queue, result_type=SliceLifecycle
+        )
+        piece = OneSlice(self.client.get_workflow_handle(handle.id, result_type=SliceLifecycle), spec)
+        self._begun.append(piece)
+        return piece
+
+
+@asynccontextmanager
+async def slice_stage(machine: Machine, *, box: bool = True, **behaviour: Any) -> AsyncIterator[SliceStage]:
+    """A fresh cluster and zone; its workflows are ended with the test, which may not hang."""
+    name = uuid.uuid4().hex[:8]
+    client = await machine.client()
+    async with aiohttp.ClientSession() as session:
+        stage = SliceStage(client, StagedCloud(machine.url, session, cluster=f"c{name}", region=f"region{name}"))
+        await stage.cloud.behave(**behaviour)
+        try:
+            async with within(STORY_SECONDS, stage.last_state):
+                if box:
+                    await stage.open_box()
+                yield stage
+        finally:
+            await cleared(client, stage.cluster)
+
+
+def played(machine: Machine, story: Callable[[SliceStage], Awaitable[None]], *, box: bool = True, **behaviour: Any) -> None:
+    """Play a story on a stage of its own."""
+
+    async def play() -> None:
+        async with slice_stage(machine, box=box, **behaviour) as stage:
+            await story(stage)
+
+    asyncio.run(play())
+
+
+async def reported(stage: SliceStage, holds: Callable[[SliceReport], object]) -> SliceReport:
+    """A report that the autoscaler got."""
+    found = await until(stage.reports, lambda reports: any(map(holds, reports)), seconds=SECONDS)
+    return next(filter(holds, found))

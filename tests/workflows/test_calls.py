@@ -1,0 +1,71 @@
+"""Calls of the client to a workflow whose worker does not do as it should."""
+
+import asyncio
+import uuid
+
+import pytest
+from temporalio import workflow
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskCompletedRequest
+from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from penstock.client.calls import Calls
+from penstock.contract.answers import Done
+from penstock.contract.names import PAUSE, autoscaler_id
+from tests.workflows.machine import Machine
+
+
+@workflow.defn
+class Pausable:
+    """Answers one update, and waits for more."""
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.wait_condition(lambda: False)
+
+    @workflow.update(name=PAUSE)
+    def pause(self, _message: dict[str, str]) -> Done:
+        return Done(message="paused", config_revision=7)
+
+
+async def answer_nothing(client: Client, queue: str) -> None:
+    """Take one workflow task as a worker does, and complete it without a word of what came with it."""
+    name = TaskQueue(name=queue)
+    task = await client.workflow_service.poll_workflow_task_queue(
+        PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=name, identity="careless")
+    )
+    await client.workflow_service.respond_workflow_task_completed(
+        RespondWorkflowTaskCompletedRequest(namespace=client.namespace, task_token=task.task_token, identity="careless")
+    )
+
+
+def test_an_update_that_no_workflow_has_seen_is_sent_again(machine: Machine) -> None:
+    async def story() -> None:
+        client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
+        handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)
+        await answer_nothing(client, name)
+        paused = asyncio.create_task(Calls(client, name).update(PAUSE, {}, Done))
+        await answer_nothing(client, name)
+        async with Worker(client, task_queue=name, workflows=[Pausable], workflow_runner=UnsandboxedWorkflowRunner()):
+            assert (await paused).config_revision == 7
+            await handle.terminate()
+
+    asyncio.run(story())
+
+
+def test_an_update_that_nobody_answers_ends_with_the_callers_deadline_or_when_the_caller_is_cancelled(machine: Machine) -> None:
+    async def story() -> None:
+        client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
+        handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await Calls(client, name).update(PAUSE, {}, Done)
+        paused = asyncio.create_task(Calls(client, name).update(PAUSE, {}, Done))
+        await asyncio.wait([paused], timeout=1)
+        paused.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await paused
+        await handle.terminate()
+
+    asyncio.run(story())

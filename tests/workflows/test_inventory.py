@@ -1,0 +1,276 @@
+"""Inventories: what slices hear of the cloud, what was lost, and what is nobody's."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+
+from activities.providers.port import resource_name
+from activities.recovery import guard_inventories
+from penstock.contract import names
+from penstock.model.cluster import ClusterConfig
+from penstock.model.failures import FailureKind
+from penstock.model.slices import SliceState
+from tests.workflows.ledgers import inventory, made, name_of, recent_failures, run_of, scheduled, settled, state_of, verified
+from tests.workflows.machine import Machine
+from tests.workflows.stage import Stage, group, staged
+
+
+def test_slices_become_ready_by_what_one_listing_shows_and_at_rest_nothing_is_recorded(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=3)) as stage:
+            await stage.cloud.behave(create_latency="100ms", boot_latency="100ms", init_latency="100ms", delete_latency="100ms")
+            slices = await settled(stage, 3)
+            for piece in slices:
+                assert names.OBSERVE not in await scheduled(stage.slice_workflow(piece.group, piece.id))
+            assert (await scheduled(inventory(stage))).count(names.WATCH) == 1
+            assert await made(stage) == sorted(piece.id for piece in slices)
+            assert (await verified(stage)).agrees
+
+    asyncio.run(story())
+
+
+def test_a_slice_whose_workflow_was_terminated_is_adopted_and_not_made_again(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=2)) as stage:
+            first, second = await settled(stage, 2)
+            handle = stage.slice_workflow(first.group, first.id)
+            before = await run_of(handle)
+            await handle.terminate("by hand")
+            await stage.eventually(lambda: run_of(handle), _is_another_than(before))
+            assert {piece.id for piece in await settled(stage, 2)} == {first.id, second.id}
+            assert await made(stage) == sorted([first.id, second.id])
+            assert (await verified(stage)).agrees
+
+    asyncio.run(story())
+
+
+def test_a_resource_of_a_configured_group_that_nobody_knows_is_adopted(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group()) as stage:
+            labels = {"penstock-cluster": stage.cluster, "penstock-group": "small", "penstock-slice": "small-found"}
+            await _settled_recovery(stage)
+            await stage.cloud.add(_name(stage, "small", "small-found"), labels=labels)
+            (found,) = await settled(stage, 1)
+            assert (found.id, found.state) == ("small-found", SliceState.READY)
+            assert await made(stage) == ["small-found"]
+
+    asyncio.run(story())
+
+
+def test_a_resource_of_an_unknown_group_is_deleted_after_the_grace_and_strangers_are_never_touched(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            await settled(stage, 1)
+            others = {"penstock-cluster": f"{stage.cluster}-other", "penstock-group": "small", "penstock-slice": "s"}
+            strangers = {f"stranger-{stage.cluster}": {"owner": "somebody"}, f"other-{stage.cluster}": others}
+            for name, labels in strangers.items():
+                await stage.cloud.add(name, labels=labels)
+            orphan = {"penstock-cluster": stage.cluster, "penstock-group": "forgotten", "penstock-slice": "forgotten-1"}
+            await stage.cloud.add(_name(stage, "forgotten", "forgotten-1"), labels=orphan)
+            await stage.eventually(stage.cloud.existing, lambda items: len(items) == 1)
+            await settled(stage, 1)
+            for name in strangers:
+                assert (await stage.cloud.call("GET", f"/resources/{name}"))["phase"] == "running"
+            assert (await verified(stage)).agrees
+
+    asyncio.run(story())
+
+
+def test_a_slice_deleted_behind_our_back_fails_as_gone_and_is_replaced(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            (lost,) = await settled(stage, 1)
+            await stage.cloud.delete(name_of(stage, lost))
+            await _replaced(stage, lost.id, FailureKind.GONE)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_slice_deleted_before_its_create_call_returned_fails_as_gone_and_is_replaced(machine: Machine, queued: bool) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1, queued=queued), start=False) as stage:
+            await stage.cloud.behave(reply_latency="2s", hold_queue=queued, create_latency="1h")
+            await stage.autoscaler.start(stage.config)
+            (made,) = await stage.eventually(stage.cloud.existing, bool)
+            await stage.cloud.delete(made["name"])
+            await stage.cloud.behave()
+            await _replaced(stage, made["labels"]["penstock-slice"], FailureKind.GONE)
+
+    asyncio.run(story())
+
+
+def test_a_preempted_slice_is_replaced(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1, preemptible=True)) as stage:
+            (lost,) = await settled(stage, 1)
+            await stage.cloud.preempt(name_of(stage, lost))
+            await _replaced(stage, lost.id, FailureKind.PREEMPTED)
+
+    asyncio.run(story())
+
+
+def test_one_silent_host_is_the_slice_lost(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1, hosts_per_slice=3)) as stage:
+            (lost,) = await settled(stage, 1)
+            await stage.cloud.kill_host(name_of(stage, lost), 1)
+            await _replaced(stage, lost.id, FailureKind.HOST_LOST)
+
+    asyncio.run(story())
+
+
+def test_partial_lists_are_no_evidence_of_absence(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group("hidden", min_slices=1), group("seen", zone="b", min_slices=1)) as stage:
+            slices = {piece.group: piece for piece in await settled(stage, 2)}
+            await stage.cloud.behave("a", partial_lists=True)
+            await stage.cloud.delete(name_of(stage, slices["seen"]))
+            await stage.eventually(lambda: recent_failures(stage), lambda found: found)
+            hidden = [piece for piece in await settled(stage, 2) if piece.group == "hidden"]
+            assert hidden == [slices["hidden"]]
+            assert await recent_failures(stage) == {(slices["seen"].id, FailureKind.GONE)}
+
+    asyncio.run(story())
+
+
+def test_a_location_that_cannot_be_listed_says_so_in_temporal_and_goes_on_when_it_can(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            (piece,) = await settled(stage, 1)
+            await stage.cloud.behave(permission_denied="project")
+            told = await stage.eventually(lambda: _last_failures(stage), lambda failures: failures)
+            assert all("cannot be listed" in message for message in told)
+            await stage.cloud.behave()
+            await stage.cloud.delete(name_of(stage, piece))
+            await _replaced(stage, piece.id, FailureKind.GONE)
+
+    asyncio.run(story())
+
+
+def test_an_inventory_that_was_terminated_is_started_again(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            (piece,) = await settled(stage, 1)
+            before = await run_of(inventory(stage))
+            await inventory(stage).terminate("by hand")
+            await guard_inventories(stage.client, task_queue=machine.task_queue)
+            assert await run_of(inventory(stage)) not in (None, before)
+            await stage.cloud.delete(name_of(stage, piece))
+            await _replaced(stage, piece.id, FailureKind.GONE)
+
+    asyncio.run(story())
+
+
+def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_is_gone_are_there(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            (piece,) = await settled(stage, 1)
+            written = stage.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            other = group("other", zone=stage.cloud.zone("b"))
+            await stage.autoscaler.apply_config(ClusterConfig.model_validate(written | {"groups": [other]}))
+            await inventory(stage).terminate("by hand")
+            await guard_inventories(stage.client, task_queue=machine.task_queue)
+            assert await run_of(inventory(stage))
+            await stage.cloud.delete(name_of(stage, piece))
+            await settled(stage, 0)
+            assert await made(stage) == [piece.id]
+
+    asyncio.run(story())
+
+
+def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_has_moved_are_there(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1)) as stage:
+            (piece,) = await settled(stage, 1)
+            written = stage.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            moved = [{**group(min_slices=1), "zone": stage.cloud.zone("b")}]
+            await stage.autoscaler.apply_config(ClusterConfig.model_validate(written | {"groups": moved}))
+            await inventory(stage).terminate("by hand")
+            await guard_inventories(stage.client, task_queue=machine.task_queue)
+            assert await run_of(inventory(stage))
+            await stage.cloud.preempt(name_of(stage, piece))
+            await _replaced(stage, piece.id, FailureKind.PREEMPTED)
+
+    asyncio.run(story())
+
+
+def test_an_inventory_ends_once_its_location_is_given_up_and_empty(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group()) as stage:
+            await stage.eventually(lambda: run_of(inventory(stage, "a")), lambda run: run)
+            moved = [{**group(), "zone": stage.cloud.zone("b")}]
+            written = stage.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            await stage.autoscaler.apply_config(ClusterConfig.model_validate(written | {"groups": moved}))
+            await stage.eventually(lambda: _status(inventory(stage, "a")), lambda s: s is WorkflowExecutionStatus.COMPLETED)
+            assert await run_of(inventory(stage, "b"))
+
+    asyncio.run(story())
+
+
+def test_an_inventory_continues_as_new_and_its_slices_hear_only_news(machine_of_short_runs: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine_of_short_runs, group(min_slices=1)) as stage:
+            (piece,) = await settled(stage, 1)
+            first = await run_of(inventory(stage))
+            for _ in range(20):
+                await inventory(stage).signal(names.AUDIT_NOW, "a recovery that is long over")
+            for milliseconds in range(20, 40):
+                if await run_of(inventory(stage)) != first:
+                    break
+                await _another_round(stage, look=f"{milliseconds}ms")
+            assert await run_of(inventory(stage)) not in (None, first)
+            seen = [e for e in (await stage.slice_workflow(piece.group, piece.id).fetch_history()).events if _is_seen(e)]
+            assert len(seen) <= 4, "creating, booting, addressed, healthy"
+
+    asyncio.run(story())
+
+
+def _is_another_than(before: str | None) -> Callable[[str | None], bool]:
+    return lambda run: run not in (None, before)
+
+
+async def _another_round(stage: Stage, **rules: str) -> None:
+    """A changed configuration ends the round under way, and another begins."""
+    before = await _rounds(stage)
+    written = stage.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    await stage.autoscaler.apply_config(ClusterConfig.model_validate(written | {"inventory": written["inventory"] | rules}))
+    await stage.eventually(lambda: _rounds(stage), lambda rounds: rounds != before)
+
+
+async def _rounds(stage: Stage) -> tuple[str | None, int]:
+    return await run_of(inventory(stage)), (await scheduled(inventory(stage))).count(names.WATCH)
+
+
+def _is_seen(event: Any) -> bool:
+    return bool(event.workflow_execution_signaled_event_attributes.signal_name == names.OBSERVED)
+
+
+async def _status(handle: Any) -> WorkflowExecutionStatus | None:
+    status: WorkflowExecutionStatus | None = (await handle.describe()).status
+    return status
+
+
+async def _last_failures(stage: Stage) -> list[str]:
+    raw = (await inventory(stage).describe()).raw_description
+    return [pending.last_failure.message for pending in raw.pending_activities if pending.last_failure.message]
+
+
+async def _settled_recovery(stage: Stage) -> None:
+    await stage.eventually(lambda: state_of(stage), lambda state: state.recovery is None and state.config is not None)
+
+
+async def _replaced(stage: Stage, lost: str, kind: FailureKind) -> None:
+    """The loss is on record, and another slice of its own serves in its location."""
+    await stage.eventually(lambda: recent_failures(stage), lambda found: (lost, kind) in found)
+    (other,) = await settled(stage, 1)
+    assert other.id != lost
+    assert await made(stage) == sorted([lost, other.id])
+    assert [item["labels"]["penstock-slice"] for item in await stage.cloud.existing()] == [other.id]
+
+
+def _name(stage: Stage, group_name: str, slice_id: str) -> str:
+    return resource_name(cluster=stage.cluster, group=group_name, slice_id=slice_id)

@@ -1,0 +1,203 @@
+"""A slice leaves: drained, not wanted any more, lost, or too long on its way."""
+
+from typing import Any
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.worker import Worker
+
+from penstock.contract import names
+from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand
+from penstock.model.failures import FailureKind, Phase
+from penstock.model.slices import SliceState
+from tests.activities.waiting import until
+from tests.workflows.machine import Machine
+from tests.workflows.slice_stage import SliceStage, played, reported
+from tests.workflows.stage import SECONDS
+from workflows.policies import LAST_LOOK
+from workflows.slice_lifecycle import SliceLifecycleWorkflow
+
+FOR_EVER = "1h"
+
+
+@pytest.mark.parametrize("how", ["cancelled", "deleted", "drained"])
+def test_a_slice_not_wanted_while_it_is_created_is_deleted_once_the_call_is_back(machine: Machine, how: str) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await until(stage.cloud.ever_made, bool, seconds=SECONDS)
+        match how:
+            case "cancelled":
+                await piece.handle.cancel()
+            case "deleted":
+                await piece.delete("deleted")
+            case "drained":
+                await piece.drain("drained")
+        lifecycle = await piece.ended()
+        assert (lifecycle.state, lifecycle.cause) == (SliceState.TERMINATED, how)
+        assert await piece.activities() == [names.CREATE, names.DELETE]
+        assert len(await stage.cloud.ever_made()) == 1
+        assert await stage.cloud.existing() == []
+
+    played(machine, story, reply_latency="1s")
+
+
+def test_cancelling_a_ready_slice_deletes_it(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        await piece.handle.cancel()
+        assert (await piece.ended()).state is SliceState.TERMINATED
+        assert await stage.cloud.existing() == []
+
+    played(machine, story)
+
+
+def test_a_drained_slice_goes_when_it_is_empty(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        await piece.drain("idle")
+        await reported(stage, lambda report: report.state is SliceState.DRAINING and report.cause == "idle")
+        await piece.tell(ConfirmEmptyCommand(slice_id=piece.spec.slice_id))
+        lifecycle = await piece.ended()
+        assert (lifecycle.state, lifecycle.cause, lifecycle.confirmed) == (SliceState.TERMINATED, "idle", True)
+        assert await stage.cloud.existing() == []
+
+    played(machine, story)
+
+
+def test_a_slice_whose_drain_is_cancelled_serves_again(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        await piece.drain()
+        await piece.tell(CancelDrainCommand(slice_id=piece.spec.slice_id))
+        lifecycle = await piece.until(lambda lifecycle: lifecycle.moves[-1].why == "told to serve again")
+        assert (lifecycle.state, lifecycle.drain, lifecycle.cause) == (SliceState.READY, None, "")
+
+    played(machine, story)
+
+
+def test_a_slice_that_is_not_empty_at_the_deadline_serves_again(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order(timeouts={"drain": "500ms"})
+        await piece.make_ready()
+        await piece.drain()
+        lifecycle = await piece.until(lambda lifecycle: lifecycle.moves[-1].why == "not empty within 0.5s")
+        assert (lifecycle.state, lifecycle.drain, lifecycle.cause) == (SliceState.READY, None, "")
+        assert len(await stage.cloud.existing()) == 1
+
+    played(machine, story)
+
+
+def test_a_forced_drain_deletes_at_its_deadline(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order(timeouts={"drain": "1s"})
+        await piece.make_ready()
+        await piece.drain("the cluster is deleted")
+        await piece.drain("the cluster is deleted now", force=True)
+        lifecycle = await piece.ended()
+        assert (lifecycle.state, lifecycle.cause) == (SliceState.TERMINATED, "the cluster is deleted now")
+        assert await stage.cloud.existing() == []
+
+    played(machine, story)
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind"),
+    [
+        ({"phase": Phase.PREEMPTED}, FailureKind.PREEMPTED),
+        ({"phase": Phase.GONE}, FailureKind.GONE),
+        ({"phase": Phase.RUNNING, "addressed": True, "silent_hosts": (0,)}, FailureKind.HOST_LOST),
+    ],
+)
+def test_a_lost_slice_ends_failed_with_its_cause(machine: Machine, seen: dict[str, Any], kind: FailureKind) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        await piece.see(**seen)
+        lifecycle = await piece.ended()
+        assert (lifecycle.state, lifecycle.cause) == (SliceState.FAILED, kind)
+        assert await stage.cloud.existing() == []
+
+    played(machine, story)
+
+
+def test_deletes_that_fail_and_take_their_time_are_repeated_until_it_is_gone(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        await piece.delete()
+        assert (await piece.ended()).state is SliceState.TERMINATED
+        assert await stage.cloud.existing() == []
+        assert (await piece.activities()).count(names.DELETE) > 1
+
+    played(machine, story, failing_deletes=1, delete_latency="500ms")
+
+
+@pytest.mark.parametrize(
+    ("state", "latency", "kind"),
+    [
+        (SliceState.REQUESTING, "create_latency", FailureKind.REQUESTING_TIMEOUT),
+        (SliceState.BOOTING, "boot_latency", FailureKind.BOOT_TIMEOUT),
+        (SliceState.INITIALIZING, "init_latency", FailureKind.INIT_TIMEOUT),
+    ],
+)
+def test_a_slice_that_stays_too_long_on_its_way_is_given_up(
+    machine: Machine, state: SliceState, latency: str, kind: FailureKind
+) -> None:
+    async def story(stage: SliceStage) -> None:
+        await stage.cloud.behave(**{latency: FOR_EVER})
+        piece = await stage.found(state, timeouts=dict.fromkeys(("requesting", "boot", "init"), "200ms"))
+        lifecycle = await piece.ended()
+        assert (lifecycle.state, lifecycle.cause) == (SliceState.FAILED, kind)
+        assert await piece.activities() == [names.OBSERVE, names.DELETE]
+        assert await stage.cloud.existing() == []
+
+    played(machine, story)
+
+
+def test_a_create_that_never_answers_is_given_up_at_the_deadline(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order(settings={"url": "http://127.0.0.1:9"}, timeouts={"requesting": "500ms"})
+        report = await reported(stage, lambda report: report.failure is not None)
+        assert (report.state, report.cause) == (SliceState.DELETING, FailureKind.REQUESTING_TIMEOUT)
+        assert names.OBSERVE not in await piece.activities()
+
+    played(machine, story)
+
+
+def test_what_the_last_look_shows_counts(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.found(SliceState.REQUESTING, timeouts={"requesting": "200ms"})
+        lifecycle = await piece.comes_to(SliceState.READY)
+        assert [move.state for move in lifecycle.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
+
+    played(machine, story)
+
+
+def test_the_last_look_ends_though_the_cloud_never_answers_it(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.found(SliceState.BOOTING, settings={"url": "http://127.0.0.1:9"}, timeouts={"boot": "200ms"})
+        looks = await until(lambda: piece.scheduled(names.OBSERVE), bool, seconds=SECONDS)
+        assert [look.schedule_to_close_timeout.ToTimedelta() for look in looks] == [LAST_LOOK]
+
+    played(machine, story)
+
+
+def test_a_drain_called_off_and_ordered_anew_in_one_breath_has_a_deadline_of_its_own(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        queue = f"own-{stage.cluster}"
+        async with Worker(stage.client, task_queue=queue, workflows=[SliceLifecycleWorkflow]):
+            piece = await stage.begin(stage.spec(), state=SliceState.READY, created=True, task_queue=queue)
+            await piece.drain("first")
+            await until(lambda: piece.count(EventType.EVENT_TYPE_TIMER_STARTED), lambda timers: timers == 1, seconds=SECONDS)
+        await piece.tell(CancelDrainCommand(slice_id=piece.spec.slice_id))
+        await piece.drain("second")
+        async with Worker(stage.client, task_queue=queue, workflows=[SliceLifecycleWorkflow]):
+            lifecycle = await piece.until(lambda lifecycle: lifecycle.cause == "second")
+            assert lifecycle.state is SliceState.DRAINING
+            await until(lambda: piece.count(EventType.EVENT_TYPE_TIMER_STARTED), lambda timers: timers == 2, seconds=SECONDS)
+            assert await piece.count(EventType.EVENT_TYPE_TIMER_CANCELED) == 1
+
+    played(machine, story)

@@ -1,0 +1,61 @@
+"""A slice's moves as metrics, and as spans of the trace it was ordered in. No history depends on whether anybody looks."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from temporalio import workflow
+
+from penstock.contract import metrics
+from penstock.contract.slices import SliceLifecycle
+from penstock.core.slices.lifecycle import OVERDUE
+from penstock.model.slices import ENDED, IN_FLIGHT, SliceState
+
+WRITE_SPAN = "penstock_write_span"
+"""The function by which a worker that traces takes spans from inside the sandbox."""
+
+
+class StateSpan(NamedTuple):
+    """A slice in one state, from when until when; why it had to leave, if it had to."""
+
+    state: SliceState
+    began: datetime
+    ended: datetime
+    lifecycle: SliceLifecycle
+    failure: str | None = None
+
+
+SpanWriter = Callable[[StateSpan], None]
+
+
+def record(before: SliceLifecycle, after: SliceLifecycle) -> None:
+    """Measure what happened to a slice. What is replayed was measured when it happened."""
+    labels = {"cluster": after.spec.cluster, "group": after.spec.group}
+    if after.cause.startswith(OVERDUE) and not before.cause.startswith(OVERDUE):
+        metric = metrics.DELETIONS_OVERDUE
+        workflow.metric_meter().create_counter(metric.name, metric.description, metric.unit).add(1, labels)
+    if after.state is before.state:
+        return
+    if after.state is SliceState.READY and before.state in IN_FLIGHT:
+        metric = metrics.TIME_TO_READY_SECONDS
+        seconds = max((after.since - after.ordered_at).total_seconds(), 0.0)
+        workflow.metric_meter().create_histogram_float(metric.name, metric.description, metric.unit).record(seconds, labels)
+    write: SpanWriter | None = workflow.extern_functions().get(WRITE_SPAN)
+    if write is not None and not workflow.unsafe.is_replaying():
+        for span in _state_spans(before, after):
+            write(span)
+
+
+def _state_spans(before: SliceLifecycle, after: SliceLifecycle) -> list[StateSpan]:
+    """What a move adds to the trace: the state that was left, and one that is come to for long as a moment.
+
+    A slice is READY for days: nobody waits so long to see that it was.
+    """
+    spans = []
+    if before.state is not SliceState.READY:
+        failed = after.failure is not None and before.failure is None
+        failure = f"{after.failure.kind}: {after.failure.message}" if failed and after.failure is not None else None
+        spans.append(StateSpan(before.state, before.since, max(before.since, after.since), after, failure))
+    if after.state is SliceState.READY or after.state in ENDED:
+        spans.append(StateSpan(after.state, after.since, after.since, after))
+    return spans

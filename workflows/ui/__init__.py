@@ -1,0 +1,1 @@
+"""What the Temporal UI shows of workflows, in Markdown."""

@@ -1,0 +1,69 @@
+"""What the Temporal UI shows of an autoscaler while it runs: its groups, and the demand nobody can take."""
+
+from penstock.contract.answers import ClusterStatus, GroupStatus
+from penstock.model.slices import IN_FLIGHT, SliceState
+from penstock.wording import counted
+from workflows.ui import markdown_tables
+
+LARGEST_DETAILS = 19_000
+"""Bytes: Temporal takes 20 kB."""
+_COLUMNS: markdown_tables.Columns = {
+    "group": "left",
+    "READY": "right",
+    "on their way": "right",
+    "leaving": "right",
+    "of": "right",
+    "availability": "left",
+}
+
+
+def cluster_details(status: ClusterStatus) -> str:
+    """A table of groups and the unmet demand, in Markdown, cut where the UI would refuse it."""
+    head = [*_notices(status), *markdown_tables.head(_COLUMNS)]
+    tail = ["", _demand(status)]
+    rows = [_row(group) for group in status.groups]
+    room = LARGEST_DETAILS - sum(_size(line) for line in [*head, *tail])
+    shown: list[str] = []
+    for row in rows:
+        room -= _size(row)
+        if room < 0:
+            tail.insert(0, f"… and {counted(len(rows) - len(shown), 'more group')}")
+            break
+        shown.append(row)
+    return "\n".join([*head, *shown, *tail])
+
+
+def _size(line: str) -> int:
+    return len(line.encode()) + 1
+
+
+def _notices(status: ClusterStatus) -> list[str]:
+    """Why nothing is ordered, if nothing is."""
+    found = []
+    if status.closing:
+        found.append("**The cluster is being deleted.**")
+    if status.paused is not None:
+        found.append(f"**Paused.** {status.paused}")
+    if (recovery := status.recovery) is not None:
+        doing = "Making sure" if status.closing else "Recovering"
+        waiting = ", ".join(recovery.waiting_for[:5])
+        found.append(f"**{doing}:** {recovery.reason.rstrip('.')}. Waiting for {waiting}.")
+    return [line for notice in found for line in (notice, "")]
+
+
+def _row(group: GroupStatus) -> str:
+    ready = group.slices.get(SliceState.READY, 0)
+    coming = sum(group.slices.get(state, 0) for state in IN_FLIGHT)
+    leaving = sum(group.slices.values()) - ready - coming
+    until = f" until {group.until:%Y-%m-%d %H:%M:%S} UTC" if group.until else ""
+    name = group.name if group.configured else f"{group.name} (no longer configured)"
+    return markdown_tables.row((name, ready, coming, leaving, group.max_slices, f"{group.availability}{until}"))
+
+
+def _demand(status: ClusterStatus) -> str:
+    count = sum(source.tasks for source in status.demand.values())
+    tasks = f"{counted(count, 'task')} {'is' if count == 1 else 'are'} waiting or placed"
+    if not status.unmet:
+        return f"{tasks}; none is unmet."
+    unmet = ", ".join(f"{count} {code}" for code, count in sorted(status.unmet.items()))
+    return f"{tasks}; unmet: {unmet}."

@@ -1,0 +1,30 @@
+"""A slice as the Temporal UI shows it: what it is, and a line for every move."""
+
+from penstock.contract.slices import SliceLifecycle
+from workflows.ui import markdown_tables
+
+_COLUMNS: markdown_tables.Columns = {"UTC": "left", "state": "left", "why": "left"}
+_LONGEST_CELL = 200
+
+
+def slice_timeline(lifecycle: SliceLifecycle) -> str:
+    """The lifecycle in Markdown."""
+    spec = lifecycle.spec
+    kind = " ".join(filter(None, (spec.variant, "preemptible" if spec.preemptible else "")))
+    facts = [
+        f"**{lifecycle.state}**{' (queued)' if lifecycle.queued else ''}"
+        f"{f': {_cell(lifecycle.cause)}' if lifecycle.cause else ''}",
+        "",
+        f"group `{spec.group}` · {spec.provider} in `{spec.location}` · {spec.hosts} host{'s' if spec.hosts > 1 else ''}"
+        f"{f' · {kind}' if kind else ''} · ordered {lifecycle.ordered_at:%Y-%m-%d %H:%M:%S} for {_cell(spec.cause) or 'demand'}",
+    ]
+    if lifecycle.failure is not None:
+        facts += ["", f"Failure: {lifecycle.failure.kind}: {_cell(lifecycle.failure.message)}"]
+    rows = [markdown_tables.row((f"{move.at:%H:%M:%S}", move.state, _cell(move.why))) for move in lifecycle.moves]
+    table = ["", *markdown_tables.head(_COLUMNS), *rows] if rows else []
+    return "\n".join([*facts, *table])
+
+
+def _cell(text: str) -> str:
+    """Words from outside, cut."""
+    return markdown_tables.cell(text)[:_LONGEST_CELL]
