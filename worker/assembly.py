@@ -102,7 +102,7 @@ def assembled(client: Client, settings: Settings) -> Assembly:
 
 def _activities(client: Client, providers: Providers, rolls: RecoveryActivities) -> list[Callable[..., Any]]:
     return [
-        EvaluateActivities(client).decide,
+        EvaluateActivities(client).evaluate,
         AuditActivities(client, providers).audit,
         rolls.collect_reports,
         rolls.keep_inventories,

@@ -189,10 +189,10 @@ def test_a_decision_is_in_the_trace_of_a_message_that_came_while_it_was_being_ma
 
         class Overtaken(EvaluateActivities):
             @activity.defn(name=names.EVALUATE)
-            async def decide(self, cluster: str) -> Orders:
+            async def evaluate(self, cluster: str) -> Orders:
                 if not spans.get_finished_spans():
                     await AutoscalerClient(traced, cluster).submit_demand(_tasks(1))
-                return await super().decide(cluster)
+                return await super().evaluate(cluster)
 
         monkeypatch.setattr(assembly, "EvaluateActivities", Overtaken)
         async with staged(machine, start=False) as stage, served_here(stage, monkeypatch):

@@ -119,8 +119,8 @@ def test_messages_that_come_while_a_decision_is_made_count_in_the_next_one(
     async def story(stage: Stage) -> None:
         class Overtaken(EvaluateActivities):
             @activity.defn(name=names.EVALUATE)
-            async def decide(self, cluster: str) -> Orders:
-                orders = await super().decide(cluster)
+            async def evaluate(self, cluster: str) -> Orders:
+                orders = await super().evaluate(cluster)
                 if not (await stage.autoscaler.dump()).demand:
                     sent = [{"source": f"s{n}", "tasks": tasks(1, cpu=4, name=f"s{n}-task")} for n in range(6)]
                     await asyncio.gather(*(stage.workflow.signal(names.DEMAND, message) for message in sent))
@@ -150,14 +150,14 @@ def test_questions_leave_no_trace_that_a_worker_after_this_one_would_not_find(
 
         class Questioned(EvaluateActivities):
             @activity.defn(name=names.EVALUATE)
-            async def decide(self, cluster: str) -> Orders:
+            async def evaluate(self, cluster: str) -> Orders:
                 for sequence in (1, 2):
                     booting = SliceReport(slice_id="s", group="small", state=SliceState.BOOTING, sequence=sequence, **AT)
                     await stage.workflow.signal(names.SLICES_REPORTED, SliceReports(reports=(booting,)))
                     state = await stage.autoscaler.dump()
                 asked.set_result(state)
                 await asyncio.Event().wait()  # Until the worker is stopped: nothing else happens to the state.
-                return await super().decide(cluster)
+                return await super().evaluate(cluster)
 
         monkeypatch.setattr(assembly, "EvaluateActivities", Questioned)
         async with served_here(stage, monkeypatch):

@@ -1,6 +1,6 @@
 """`decide`: one snapshot in, one decision out."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from penstock.core.decision.cursors import ShapeCursors
 from penstock.core.decision.filling import place_by_filling
@@ -109,11 +109,14 @@ def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:
 
 
 def _next_change(fleet: Fleet, plan: Plan, rationed: Rationed) -> datetime | None:
-    """The next moment at which the same facts would give another decision."""
+    """The next moment at which the same facts would give another decision; slices launched now are REQUESTING from now on."""
     snapshot = fleet.snapshot
     moments = [block.until for block in plan.headroom.blocked if block and block.until]
     moments += [request.expires for request in snapshot.standing if request.expires and request.expires > snapshot.now]
     moments += fleet.deadlines
+    launched = {launch.group for launch in rationed.launches}
+    patience = [snapshot.config.patience_of(group) for group in fleet.groups if group.name in launched]
+    moments += [snapshot.now + timedelta(seconds=seconds) for seconds in patience]
     if rationed.retry_at is not None:
         moments.append(rationed.retry_at)
     return min(moments, default=None)

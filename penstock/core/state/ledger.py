@@ -40,7 +40,7 @@ _STATE_OF_PHASE = {
 
 
 def decided(state: AutoscalerState, event: Decided) -> Changes:
-    """Launches enter the ledger, unless what they were decided on no longer holds."""
+    """Launches enter the ledger and drains begin, unless what they were decided on no longer holds."""
     orders = event.orders
     kept: Changes = {"orders": orders.model_copy(update={"launches": ()}), "evaluations": state.evaluations + 1}
     stale = orders.config_revision != state.config_revision
@@ -49,7 +49,11 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
     known = {piece.id for piece in state.slices}
     fresh = [launch for launch in orders.launches if launch.slice_id not in known]
     slices = tuple(Slice(id=launch.slice_id, group=launch.group, state=SliceState.REQUESTING, since=event.at) for launch in fresh)
+    drains = [drain for drain in orders.drains if drain.slice_id in known and drain.slice_id not in state.drains]
+    terms = {drain.slice_id: DrainTerms(cause=drain.cause) for drain in drains}
     return kept | {
+        "drains": {**state.drains, **terms},
+        "outbox": (*state.outbox, *(DrainCommand(slice_id=slice_id, terms=one) for slice_id, one in terms.items())),
         "slices": (*state.slices, *slices),
         "launched": (*state.launched, *launched(slices, event.at)),
         "starting": (*state.starting, *(launch.slice_id for launch in fresh)),
@@ -114,12 +118,17 @@ class _LedgerUpdate:
         self._matters += _matters(before, report)
 
     def _moved(self, before: Slice | None, report: SliceReport) -> Slice:
-        told: Changes = {"state": report.state, "since": report.since, "queued": report.queued, "sequence": report.sequence}
+        reported: dict[str, Any] = {
+            "state": report.state,
+            "since": report.since,
+            "queued": report.queued,
+            "sequence": report.sequence,
+        }
         if before is not None:
-            return before.model_copy(update=told)
+            return before.model_copy(update=reported)
         group = self._state.config.group(report.group) if self._state.config else None
         location = None if group is not None and group_location_key(group) == report.location else report.location
-        return Slice.model_construct(id=report.slice_id, group=report.group, location=location, **told)
+        return Slice.model_construct(id=report.slice_id, group=report.group, location=location, **reported)
 
     def _note_drain(self, before: Slice | None, report: SliceReport) -> None:
         """Whether a slice that stays drains, by its own account; an order that it has not read yet stands."""

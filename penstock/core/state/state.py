@@ -1,8 +1,7 @@
 """The autoscaler's state: one value, small enough to carry at a hundred thousand tasks and five thousand slices."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal, TypedDict, TypeVar
 
 from pydantic import Field
 
@@ -20,8 +19,6 @@ from penstock.model.value import Value
 
 BEFORE_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of a state to which nothing has happened yet."""
-Changes = dict[str, Any]
-"""Fields of a state that an event changes, with their new values."""
 
 
 class PartialDemand(Value):
@@ -137,6 +134,45 @@ class AutoscalerState(Value):
         return {name: source.resync_needed for name, source in sorted(self.demand.items()) if source.resync_needed}
 
 
-def without(table: Mapping[str, Any], ids: set[str]) -> Mapping[str, Any]:
-    """The table without some slices; the same one if it has none of them."""
+class Changes(TypedDict, total=False):
+    """The fields of a state that an event changes, with their new values. A misspelt field is a type error.
+
+    `matters` is no field: it counts what may change a decision, where the type of the event alone does not say.
+    """
+
+    matters: int
+    now: Moment
+    config: ClusterConfig | None
+    config_revision: int
+    slices: Ledger
+    usage: UsageTable
+    demand: dict[str, SourceDemand]
+    health: dict[str, Health]
+    standing: dict[str, StandingRequest]
+    launched: tuple[Launched, ...]
+    blocks: tuple[Block, ...]
+    drains: dict[str, DrainTerms]
+    starting: tuple[str, ...]
+    adopted: dict[str, Orphan]
+    outbox: tuple[SliceCommand, ...]
+    orders: Orders | None
+    launch_causes: dict[str, str]
+    evaluations: int
+    version: int
+    input_version: int
+    paused: str | None
+    closing: bool
+    verified: bool
+    recovery: Recovery | None
+    recovered_in: str
+    recent_failures: tuple[RecentFailure, ...]
+    rejected: tuple[Rejection, ...]
+    rejected_in_all: int
+
+
+T = TypeVar("T")
+
+
+def without(table: dict[str, T], ids: set[str]) -> dict[str, T]:
+    """The table without some slices; the same table if it has none of them."""
     return table if ids.isdisjoint(table) else {key: value for key, value in table.items() if key not in ids}
