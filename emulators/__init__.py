@@ -1,1 +1,1 @@
-"""Clouds that are not there: each a program of its own, for trying things out and for tests."""
+"""Emulated clouds for tests and trials; each runs as its own process and stores its state in an SQLite file."""

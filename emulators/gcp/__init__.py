@@ -1,1 +1,1 @@
-"""Google's Cloud TPU and Compute Engine APIs here: real protocols, machines that cost nothing, faults on request."""
+"""Emulator of Google's Cloud TPU and Compute Engine APIs: the real protocols, machines that cost nothing, faults on request."""

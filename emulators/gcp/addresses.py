@@ -1,14 +1,14 @@
-"""The loopback addresses that hosts live at."""
+"""Loopback addresses for emulated hosts."""
 
 from collections.abc import Container, Iterator
 from ipaddress import IPv4Address
 
 _FIRST = IPv4Address("127.64.0.1")
-"""Far from the addresses that other programs on a machine use."""
+"""Far from the loopback addresses that other programs use."""
 
 
 def free_addresses(taken: Container[str]) -> Iterator[str]:
-    """Addresses that nobody has, the lowest first, so that those of deleted machines come back."""
+    """Unused addresses, lowest first, so that those of deleted machines are reused."""
     number = int(_FIRST)
     while True:
         address = str(IPv4Address(number))

@@ -1,40 +1,39 @@
-"""The emulator's own calls: how zones behave, which calls fail, and what happens to machines."""
+"""The emulator's own HTTP API under `/emulator`: set zone behaviours, inject faults, preempt and inspect resources."""
 
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from aiohttp import web
 from google.cloud import tpu_v2
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from emulators.gcp.behaviour import Behaviour, Failure, Fault
-from emulators.gcp.calls import Calls
+from emulators.gcp.api_error import ApiError, Code
+from emulators.gcp.behaviour import Behaviour
 from emulators.gcp.cloud import Cloud
-from emulators.gcp.orders import Order
-from emulators.gcp.queueing import Queueing
-from emulators.gcp.records import Kind, Machine, Queued
-from emulators.gcp.refusals import Code, Refusal
+from emulators.gcp.faults import Failure, Fault
+from emulators.gcp.interceptor import Interceptor
+from emulators.gcp.queued_resources import QueuedResources
+from emulators.gcp.records import Kind, Machine, QueuedResource
+from emulators.gcp.specs import MachineSpec
 from emulators.gcp.store import DEFAULTS
-from emulators.gcp.tpu_wire import queued_state
-from penstock.config.problems import problems_of
+from emulators.gcp.tpu_messages import queued_state
+from emulators.request_body import InvalidBody, read_body
 from penstock.model.tpu import tpu_variant
 from penstock.model.units import Seconds
 from penstock.model.value import Value
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-T = TypeVar("T", bound=Value)
 
 
 class Maintenance(Value):
-    """How long a maintenance lasts; without an end it lasts until the next call ends it."""
+    """Length of a maintenance; unset, it lasts until the next call ends it."""
 
     seconds: Seconds | None = Field(default=None, alias="lasts")
 
 
-class Stranger(Value):
-    """A machine that somebody else made."""
+class ForeignMachine(Value):
+    """A machine that Penstock did not create."""
 
     kind: Kind = Kind.NODE
     project: str
@@ -44,26 +43,46 @@ class Stranger(Value):
     labels: dict[str, str] = Field(default_factory=dict)
     metadata: dict[str, str] = Field(default_factory=dict)
 
+    def spec(self) -> MachineSpec:
+        """The machine to create, with a small type unless one is given."""
+        is_node = self.kind is Kind.NODE
+        variant = self.variant or ("v5litepod-1" if is_node else "e2-small")
+        shape = tpu_variant(variant) if is_node else None
+        items = [{"key": key, "value": value} for key, value in self.metadata.items()]
+        body: dict[str, Any] = {"labels": self.labels, "metadata": self.metadata if is_node else {"items": items}}
+        return MachineSpec(
+            kind=self.kind,
+            project=self.project,
+            zone=self.zone,
+            name=self.name,
+            variant=variant,
+            hosts=1 if shape is None else shape.hosts,
+            body=body if is_node else body | {"networkInterfaces": [{}]},
+        )
+
 
 @web.middleware
-async def tell_refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer what cannot be done with its reason."""
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer a refused call with its code and message."""
     try:
         return await handler(request)
-    except Refusal as refusal:
-        return web.json_response({"error": {"code": refusal.code.name, "message": refusal.message}}, status=refusal.status)
+    except InvalidBody as error:
+        refused = ApiError(Code.INVALID_ARGUMENT, str(error))
+    except ApiError as error:
+        refused = error
+    return web.json_response({"error": {"code": refused.code.name, "message": refused.message}}, status=refused.status)
 
 
-class Admin:
+class AdminApi:
     """One handler per route."""
 
-    def __init__(self, cloud: Cloud, queueing: Queueing, counted: Calls) -> None:
+    def __init__(self, cloud: Cloud, queue: QueuedResources, interceptor: Interceptor) -> None:
         self._cloud = cloud
-        self._queueing = queueing
-        self._counted = counted
+        self._queue = queue
+        self._interceptor = interceptor
 
     def routes(self) -> list[web.RouteDef]:
-        """Where each call is found."""
+        """The route of every call."""
         one = "/emulator/resources/{name}"
         return [
             web.get("/emulator/ready", self.ready),
@@ -75,9 +94,9 @@ class Admin:
             web.get("/emulator/faults", self.show_faults),
             web.post("/emulator/faults", self.add_fault),
             web.delete("/emulator/faults", self.clear_faults),
-            web.get("/emulator/calls", self.calls),
-            web.get("/emulator/resources", self.ever),
-            web.post("/emulator/strangers", self.add_stranger),
+            web.get("/emulator/calls", self.call_counts),
+            web.get("/emulator/resources", self.list_ever_created),
+            web.post("/emulator/strangers", self.add_foreign_machine),
             web.post(one + "/preempt", self.preempt),
             web.post(one + "/maintenance", self.maintain),
             web.post(one + "/hosts/{host:\\d+}/kill", self.kill_host),
@@ -86,127 +105,111 @@ class Admin:
         ]
 
     async def ready(self, _: web.Request) -> web.Response:
-        """Whether calls are taken."""
+        """Readiness probe."""
         return web.json_response({"ready": True})
 
     async def show_zone(self, request: web.Request) -> web.Response:
-        """How a zone behaves, its counters as they are now."""
+        """The behaviour of a zone, with the current values of its counters."""
         zone = request.match_info.get("zone", DEFAULTS)
         return web.json_response(self._cloud.behaviour(zone).model_dump(mode="json"))
 
     async def set_zone(self, request: web.Request) -> web.Response:
         """Replace the behaviour of a zone, or of all zones that have none of their own."""
-        self._cloud.store.set_zone(request.match_info.get("zone", DEFAULTS), await _body(request, Behaviour))
+        self._cloud.store.set_zone(request.match_info.get("zone", DEFAULTS), await read_body(request, Behaviour))
         self._cloud.changed.set()
         return await self.show_zone(request)
 
     async def show_faults(self, _: web.Request) -> web.Response:
-        """Faults that wait for calls."""
+        """The pending faults."""
         return web.json_response({"items": [fault.model_dump(mode="json") for fault in self._cloud.store.faults]})
 
     async def add_fault(self, request: web.Request) -> web.Response:
-        """One more fault, after those that wait."""
-        self._cloud.store.set_faults([*self._cloud.store.faults, await _body(request, Fault)])
+        """Add a fault after the pending ones."""
+        self._cloud.store.set_faults([*self._cloud.store.faults, await read_body(request, Fault)])
         return await self.show_faults(request)
 
     async def clear_faults(self, request: web.Request) -> web.Response:
-        """No fault waits any more."""
+        """Remove every pending fault."""
         self._cloud.store.set_faults([])
         return await self.show_faults(request)
 
-    async def calls(self, _: web.Request) -> web.Response:
-        """How often each method was called since the start, by zone."""
-        return web.json_response(self._counted.by_method())
+    async def call_counts(self, _: web.Request) -> web.Response:
+        """Number of calls of each method since the start, by zone."""
+        return web.json_response(self._interceptor.counts())
 
-    async def ever(self, request: web.Request) -> web.Response:
-        """Everything that was ever made, gone or not, and how often each name was made; `?zone=` and the like narrow it down."""
-        made = [record for record in self._cloud.store.ever() if _meant(record, request)]
+    async def list_ever_created(self, request: web.Request) -> web.Response:
+        """Every resource ever created and how often each name was; `?zone=`, `?project=` and `?kind=` select some."""
+        selected = [record for record in self._cloud.store.ever_created() if _matches(record, request)]
         created: dict[str, Counter[str]] = {kind.value: Counter() for kind in Kind}
-        for record in made:
-            if isinstance(record, Queued) or record.failed_at is None:
+        for record in selected:
+            if isinstance(record, QueuedResource) or record.failed_at is None:
                 created[record.key.kind][record.name] += 1
-        return web.json_response({"items": [self._described(record) for record in made], "created": created})
+        return web.json_response({"items": [self._describe(record) for record in selected], "created": created})
 
-    async def add_stranger(self, request: web.Request) -> web.Response:
-        """Something that somebody else made, there at once."""
-        asked = await _body(request, Stranger)
-        if asked.kind is Kind.QUEUED:
-            raise Refusal(Code.INVALID_ARGUMENT, "strangers are nodes or instances")
-        node = asked.kind is Kind.NODE
-        variant = asked.variant or ("v5litepod-1" if node else "e2-small")
-        shape = tpu_variant(variant) if node else None
-        items = [{"key": key, "value": value} for key, value in asked.metadata.items()]
-        body: dict[str, Any] = {"labels": asked.labels, "metadata": asked.metadata if node else {"items": items}}
-        order = Order(
-            kind=asked.kind,
-            project=asked.project,
-            zone=asked.zone,
-            name=asked.name,
-            variant=variant,
-            hosts=1 if shape is None else shape.hosts,
-            body=body if node else body | {"networkInterfaces": [{}]},
-        )
-        if self._cloud.store.find(order.key, self._cloud.now()) is not None:
-            raise Refusal(Code.ALREADY_EXISTS, f"{asked.name} exists")
-        now = self._cloud.now()
-        (made,) = self._cloud.admit([order], None, now)
-        made = made.model_copy(update={"addressed_at": now, "ready_at": now, "answering_at": now})
-        self._cloud.keep(made)
-        return web.json_response(self._described(made), status=201)
+    async def add_foreign_machine(self, request: web.Request) -> web.Response:
+        """Create a machine that does not belong to Penstock, running at once."""
+        requested = await read_body(request, ForeignMachine)
+        if requested.kind is Kind.QUEUED:
+            raise ApiError(Code.INVALID_ARGUMENT, "kind must be node or instance")
+        spec, now = requested.spec(), self._cloud.now()
+        if self._cloud.store.find(spec.key, now) is not None:
+            raise ApiError(Code.ALREADY_EXISTS, f"{spec.name} exists")
+        (machine,) = self._cloud.provision([spec], None, now)
+        machine = machine.model_copy(update={"addressed_at": now, "ready_at": now, "healthy_at": now})
+        self._cloud.save(machine)
+        return web.json_response(self._describe(machine), status=201)
 
     async def preempt(self, request: web.Request) -> web.Response:
-        """Take one machine away, spot or not."""
-        return self._changed(self._cloud.preempt(self._machine(request)))
+        """Preempt one machine, even if it is not a spot machine."""
+        return self._reply(self._cloud.preempt(self._machine(request)))
 
     async def preempt_zone(self, request: web.Request) -> web.Response:
-        """Take every spot machine of a zone away."""
+        """Preempt every spot machine of a zone."""
         now, zone = self._cloud.now(), request.match_info["zone"]
-        given = [
-            m
-            for m in self._cloud.store.machines(now)
-            if m.zone == zone and m.spot and m.preempted_at is None and m.gone_at is None
-        ]
-        for machine in given:
+        in_zone = (machine for machine in self._cloud.store.machines(now) if machine.zone == zone)
+        spot = [machine for machine in in_zone if machine.spot and machine.preempted_at is None and machine.gone_at is None]
+        for machine in spot:
             self._cloud.preempt(machine)
-        return web.json_response({"preempted": sorted(machine.name for machine in given)})
+        return web.json_response({"preempted": sorted(machine.name for machine in spot)})
 
     async def maintain(self, request: web.Request) -> web.Response:
-        """Begin a maintenance of one machine, or end it with `{"lasts": 0}`."""
-        lasts = await _body(request, Maintenance) if request.can_read_body else Maintenance()
-        return self._changed(self._cloud.maintain(self._machine(request), lasts.seconds))
+        """Start a maintenance of one machine, or end it with `{"lasts": 0}`."""
+        maintenance = await read_body(request, Maintenance) if request.can_read_body else Maintenance()
+        return self._reply(self._cloud.start_maintenance(self._machine(request), maintenance.seconds))
 
     async def kill_host(self, request: web.Request) -> web.Response:
-        """One host of a machine answers no more."""
-        return self._changed(self._cloud.kill_host(self._machine(request), int(request.match_info["host"])))
+        """Make one host of a machine stop answering."""
+        return self._reply(self._cloud.kill_host(self._machine(request), int(request.match_info["host"])))
 
     async def admit(self, request: web.Request) -> web.Response:
-        """Let a queued resource or a flex-start machine in, room or not."""
+        """Admit a queued resource or a flex-start machine, even if there is no capacity."""
         if request.query.get("kind") == Kind.INSTANCE:
-            return self._changed(self._cloud.let_in(self._machine(request)))
-        return self._changed(self._queueing.admit(self._queued(request)))
+            return self._reply(self._cloud.admit(self._machine(request)))
+        return self._reply(self._queue.admit(self._queued_resource(request)))
 
     async def fail(self, request: web.Request) -> web.Response:
-        """End a queued resource that waits, with the code and message given."""
-        return self._changed(self._queueing.fail(self._queued(request), await _body(request, Failure)))
+        """Fail a waiting queued resource with the given code and message."""
+        return self._reply(self._queue.fail(self._queued_resource(request), await read_body(request, Failure)))
 
     def _machine(self, request: web.Request) -> Machine:
-        found = [m for m in self._cloud.store.machines(self._cloud.now()) if _meant(m, request)]
+        found = [machine for machine in self._cloud.store.machines(self._cloud.now()) if _matches(machine, request)]
         if len(found) != 1:
-            raise _not_one(request, len(found))
+            raise _not_exactly_one(request, len(found))
         return found[0]
 
-    def _queued(self, request: web.Request) -> Queued:
-        found = [queued for queued in self._cloud.store.queued(self._cloud.now()) if _meant(queued, request)]
+    def _queued_resource(self, request: web.Request) -> QueuedResource:
+        existing = self._cloud.store.queued_resources(self._cloud.now())
+        found = [queued for queued in existing if _matches(queued, request)]
         if len(found) != 1:
-            raise _not_one(request, len(found))
+            raise _not_exactly_one(request, len(found))
         return found[0]
 
-    def _changed(self, record: Machine | Queued) -> web.Response:
-        return web.json_response(self._described(record))
+    def _reply(self, record: Machine | QueuedResource) -> web.Response:
+        return web.json_response(self._describe(record))
 
-    def _described(self, record: Machine | Queued) -> dict[str, Any]:
+    def _describe(self, record: Machine | QueuedResource) -> dict[str, Any]:
         now = self._cloud.now()
-        told: dict[str, Any] = {
+        common: dict[str, Any] = {
             "kind": record.key.kind,
             "project": record.project,
             "zone": record.zone,
@@ -214,35 +217,34 @@ class Admin:
             "created_at": record.created_at.isoformat(),
             "exists": record.exists(now),
         }
-        if isinstance(record, Queued):
+        if isinstance(record, QueuedResource):
             nodes = [self._cloud.store.machine(number) for number in record.nodes]
             state, _ = queued_state(record, nodes, now, accepting=self._cloud.behaviour(record.zone).accept_queue)
-            return told | {"state": tpu_v2.QueuedResourceState.State(state).name.lower(), "nodes": [node.name for node in nodes]}
-        up = record.answering(now)
-        hosts = [{"address": address, "answers": address in up} for address in record.addresses]
-        about = {"variant": record.variant, "spot": record.spot, "labels": record.labels, "queued": record.queued}
-        return told | about | {"state": record.stage(now), "failed": record.failed_at is not None, "hosts": hosts}
+            return common | {
+                "state": tpu_v2.QueuedResourceState.State(state).name.lower(),
+                "nodes": [node.name for node in nodes],
+            }
+        healthy = record.healthy_hosts(now)
+        return common | {
+            "variant": record.variant,
+            "spot": record.spot,
+            "labels": record.labels,
+            "queued": record.queued,
+            "state": record.stage(now),
+            "failed": record.failed_at is not None,
+            "hosts": [{"address": address, "answers": address in healthy} for address in record.addresses],
+        }
 
 
-def _meant(record: Machine | Queued, request: web.Request) -> bool:
-    """Whether the name, kind, project and zone, as far as they are given, are those of the record."""
-    given = {"kind": record.key.kind, "project": record.project, "zone": record.zone}
-    named = request.match_info.get("name", record.name) == record.name
-    return named and all(request.query.get(k, v) == v for k, v in given.items())
+def _matches(record: Machine | QueuedResource, request: web.Request) -> bool:
+    """Whether the record has the name, kind, project and zone of the call, as far as they are given."""
+    fields = {"kind": record.key.kind, "project": record.project, "zone": record.zone}
+    same_name = request.match_info.get("name", record.name) == record.name
+    return same_name and all(request.query.get(key, value) == value for key, value in fields.items())
 
 
-def _not_one(request: web.Request, found: int) -> Refusal:
+def _not_exactly_one(request: web.Request, found: int) -> ApiError:
     name = request.match_info["name"]
     if found:
-        return Refusal(Code.ALREADY_EXISTS, f"there are {found} of the name {name}; add ?kind=, ?project= or ?zone=")
-    return Refusal(Code.NOT_FOUND, f"there is no {name}")
-
-
-async def _body(request: web.Request, model: type[T]) -> T:
-    try:
-        return model.model_validate(await request.json())
-    except json.JSONDecodeError as error:
-        raise Refusal(Code.INVALID_ARGUMENT, f"the body is not JSON: {error}") from None
-    except ValidationError as error:
-        told = "; ".join(f"{p.path}: {p.message}" for p in problems_of(error, model, "body", {}))
-        raise Refusal(Code.INVALID_ARGUMENT, told) from None
+        return ApiError(Code.ALREADY_EXISTS, f"{found} resources have the name {name}; add ?kind=, ?project= or ?zone=")
+    return ApiError(Code.NOT_FOUND, f"there is no {name}")

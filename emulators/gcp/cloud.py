@@ -1,167 +1,160 @@
-"""The cloud behind both APIs: it makes, changes and takes away machines, and remembers every step."""
+"""The emulated cloud behind both APIs: create, admit, preempt, maintain and delete machines, with their operations."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from emulators.gcp import rules, wording
+from emulators.gcp import admission, error_messages
 from emulators.gcp.addresses import free_addresses
-from emulators.gcp.behaviour import Behaviour, Failure, Fault
-from emulators.gcp.orders import Call, Order, link
-from emulators.gcp.records import Api, Key, Kind, Machine, Operation, Queued, Stage
-from emulators.gcp.refusals import Code, Refusal
-from emulators.gcp.store import Store
+from emulators.gcp.api_error import ApiError, Code
+from emulators.gcp.behaviour import Behaviour
+from emulators.gcp.faults import Failure, Fault
+from emulators.gcp.new_records import boot_moments, new_machine, new_operation
+from emulators.gcp.records import Api, Key, Kind, Machine, Operation, QueuedResource, Stage
+from emulators.gcp.specs import MachineSpec, WriteCall, full_name
+from emulators.gcp.store import GcpStore
 
-_LONG = timedelta(days=3650)
-_TAKEABLE = (Stage.PROVISIONING, Stage.STAGING, Stage.RUNNING, Stage.REPAIRING)
+_UNTIL_ENDED = timedelta(days=3650)
+"""Length of a maintenance without an end."""
+_PREEMPTIBLE_STAGES = (Stage.PROVISIONING, Stage.STAGING, Stage.RUNNING, Stage.REPAIRING)
 
 
 class Cloud:
-    """Between reading the store and writing it nothing waits, so calls do not mix. `changed` is set after every write."""
+    """No method awaits between reading and writing the store, so calls never interleave. Every save sets `changed`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: GcpStore) -> None:
         self.store = store
         self.changed = asyncio.Event()
 
     @staticmethod
     def now() -> datetime:
-        """The time."""
+        """The current time."""
         return datetime.now(UTC)
 
-    def keep(self, *records: Machine | Queued | Operation) -> None:
-        """Store, and wake up whoever waits for changes."""
-        self.store.keep(*records)
+    def save(self, *records: Machine | QueuedResource | Operation) -> None:
+        """Store records and set `changed`."""
+        self.store.save(*records)
         self.changed.set()
 
     def behaviour(self, zone: str) -> Behaviour:
-        """How a zone behaves now."""
+        """The current behaviour of a zone."""
         return self.store.behaviour(zone)
 
-    def fault(self, method: str, zone: str | None) -> Fault | None:
-        """The first fault that waits for such a call, used up by one."""
+    def take_fault(self, method: str, zone: str | None) -> Fault | None:
+        """The first fault that matches a call; its count is decremented."""
         faults = list(self.store.faults)
-        for place, fault in enumerate(faults):
-            if fault.meets(method, zone):
+        for index, fault in enumerate(faults):
+            if fault.matches(method, zone):
                 if fault.times is not None:
                     fewer = [fault.model_copy(update={"times": fault.times - 1})] if fault.times > 1 else []
-                    self.store.set_faults([*faults[:place], *fewer, *faults[place + 1 :]])
+                    self.store.set_faults([*faults[:index], *fewer, *faults[index + 1 :]])
                 return fault
         return None
 
-    def find(self, key: Key) -> Machine:
-        """A machine that exists; refuses as its API does if there is none."""
-        found = self.store.find(key, self.now())
-        if not isinstance(found, Machine):
-            raise rules.not_found(link(key))
-        return found
-
-    def make(self, orders: Sequence[Order], call: Call, *, least: int | None = None) -> Operation:
-        """Take orders of one zone: all of them, or at least so many, or none; the operation tells.
-
-        A name that exists is told before quota and stock, so that a repeated create is never refused for want of room.
-        """
-        first, now = orders[0], self.now()
-        behaviour, api = self.behaviour(first.zone), rules.api_of(first.kind)
-        where = {"project": first.project, "zone": first.zone}
-        rules.refuse_haste(behaviour, api, self.store.operations(), now=now, **where)
-        for order in orders:
-            if self.store.find(order.key, now) is not None:
-                raise rules.already_exists(link(order.key))
-        over = self._over_quota(orders)
-        failures = call.failures or ((over,) if over is not None else self._stockout(orders, least))
-        operation = self._operation(api, call, first, now=now, failures=failures, wanted=len(orders))
-        if failures:
-            done_at = now + timedelta(seconds=behaviour.create_latency_seconds)
-            # One machine shows until its operation has failed; several, or what a quota forbids, are never begun.
-            doomed = [self._machine(first, operation, now, failed=True)] if least is None and over is None else []
-            operation = operation.model_copy(update={"done_at": done_at, "made": 0})
-            self.keep(*doomed, operation)
-            return operation
-        room = rules.room(behaviour, first.kind, self.store.machines(now), zone=first.zone, now=now)
-        if first.waits_seconds is not None and (behaviour.hold_queue or room == 0):
-            return self._pend(first, operation, now, seconds=first.waits_seconds)
-        made = self.admit(orders[:room], operation, now)
-        operation = operation.model_copy(
-            update={"done_at": max(m.ready_at for m in made), "machine": made[0].number, "made": len(made)}
-        )
-        self.keep(*made, operation)
-        return operation
-
-    def admit(self, orders: Sequence[Order], operation: Operation | None, now: datetime) -> list[Machine]:
-        """Machines on their way from now on, not stored yet; the zone's stock runs down."""
-        zone, addresses = orders[0].zone, self._free_addresses(now)
-        self._run_down(zone, len(orders))
-        return [
-            self._machine(order, operation, now).model_copy(
-                update={"addresses": tuple(next(addresses) for _ in range(order.hosts))}
-            )
-            for order in orders
-        ]
-
-    def let_in(self, machine: Machine) -> Machine:
-        """Give a flex-start machine that waits what it waits for, room or not."""
-        now = self.now()
-        if machine.stage(now) is not Stage.PENDING or machine.operation is None:
-            raise Refusal(Code.FAILED_PRECONDITION, f"{machine.name} does not wait")
-        self._run_down(machine.zone, 1)
-        address = next(self._free_addresses(now))
-        given = {"waits_until": None, "addresses": (address,), **self._moments(machine.zone, now)}
-        admitted = machine.model_copy(update=given)
-        making = self.store.operation(Api.COMPUTE, machine.operation)
-        ended = {"failures": (), "status": None, "done_at": admitted.ready_at, "made": 1}
-        self.keep(admitted, *([] if making is None else [making.model_copy(update=ended)]))
-        return admitted
-
-    def _pend(self, order: Order, operation: Operation, now: datetime, *, seconds: float) -> Operation:
-        """A machine that waits: its operation fails when the wait is over, unless it is let in before."""
-        until = now + timedelta(seconds=seconds)
-        machine = self._machine(order, operation, now).model_copy(update={"waits_until": until})
-        stockout = wording.no_capacity(Api.COMPUTE, project=order.project, zone=order.zone)
-        status = wording.STATUS_OF[str(stockout.code)]
-        ends = {"done_at": until, "failures": (stockout,), "status": status, "machine": machine.number}
-        operation = operation.model_copy(update=ends)
-        self.keep(machine, operation)
-        return operation
-
-    def delete(self, machine: Machine, call: Call) -> Operation:
-        """Begin to delete a machine; what is already on its way out keeps its time."""
-        self.fail_delete(machine.zone)
-        now, behaviour = self.now(), self.behaviour(machine.zone)
-        api = rules.api_of(machine.kind)
-        operation = self._operation(api, call, machine, now=now, failures=call.failures)
-        if call.failures:
-            self.keep(operation)
-            return operation
-        gone_at = machine.gone_at or now + timedelta(seconds=behaviour.delete_latency_seconds)
-        operation = operation.model_copy(update={"done_at": gone_at})
-        making = self._unfinished(machine, wording.deleted_early(api, machine.name), now)
-        self.keep(machine.model_copy(update={"gone_at": gone_at}), operation, *making)
-        return operation
-
-    def fail_delete(self, zone: str) -> None:
-        """Refuse, if the zone was told to fail its next deletes."""
-        behaviour = self.behaviour(zone)
-        if behaviour.failing_deletes:
-            fewer = behaviour.failing_deletes - 1
-            self.store.set_zone(zone, behaviour.model_copy(update={"failing_deletes": fewer}))
-            raise Refusal(Code.UNAVAILABLE, f"The zone {zone} cannot delete now")
-
-    def loses_reply(self, zone: str) -> bool:
-        """Whether the reply to a create that was just stored is to be lost."""
+    def take_lost_reply(self, zone: str) -> bool:
+        """Whether to lose the reply to a create that was just stored; the zone's count is decremented."""
         behaviour = self.behaviour(zone)
         if not behaviour.lost_replies:
             return False
         self.store.set_zone(zone, behaviour.model_copy(update={"lost_replies": behaviour.lost_replies - 1}))
         return True
 
-    def preempt(self, machine: Machine) -> Machine:
-        """Take a machine away, spot or not; whether it stays visible is its own affair."""
-        now = self.now()
-        if machine.stage(now) not in _TAKEABLE:
-            raise Refusal(
-                Code.FAILED_PRECONDITION, f"{machine.name} is {machine.stage(now)}; only what was given can be taken away"
+    def find(self, key: Key) -> Machine:
+        """A machine that exists; raises the API's error if there is none."""
+        found = self.store.find(key, self.now())
+        if not isinstance(found, Machine):
+            raise error_messages.not_found(full_name(key))
+        return found
+
+    def create(self, specs: Sequence[MachineSpec], call: WriteCall, *, min_count: int | None = None) -> Operation:
+        """Create machines in one zone: all of them, or at least `min_count`, or none; the operation shows which.
+
+        An existing name is checked before quota and capacity, so that a repeated create is never refused for lack of
+        capacity.
+        """
+        first, now = specs[0], self.now()
+        behaviour, api = self.behaviour(first.zone), admission.api_of(first.kind)
+        operations = self.store.operations()
+        admission.check_rate(behaviour, api, operations, project=first.project, zone=first.zone, now=now)
+        for spec in specs:
+            if self.store.find(spec.key, now) is not None:
+                raise error_messages.already_exists(full_name(spec.key))
+        over_quota = self._over_quota(specs)
+        failures = call.failures or ((over_quota,) if over_quota is not None else self._stockout(specs, min_count))
+        operation = self._operation(call, first, now, failures).model_copy(update={"requested_count": len(specs)})
+        if failures:
+            # A single machine is visible until its operation fails. Several machines, or one over quota, are never created.
+            visible = min_count is None and over_quota is None
+            return self._create_failing(first, operation, now, visible=visible)
+        free = self._free_capacity(first, now)
+        if first.pending_seconds is not None and (behaviour.hold_queue or free == 0):
+            return self._create_pending(first, operation, now, seconds=first.pending_seconds)
+        machines = self.provision(specs[:free], operation, now)
+        operation = operation.model_copy(
+            update={
+                "done_at": max(machine.ready_at for machine in machines),
+                "machine": machines[0].number,
+                "created_count": len(machines),
+            }
+        )
+        self.save(*machines, operation)
+        return operation
+
+    def provision(self, specs: Sequence[MachineSpec], operation: Operation | None, now: datetime) -> list[Machine]:
+        """New machines of one zone with addresses, not stored yet; the zone's stock is decremented."""
+        zone, addresses = specs[0].zone, self._free_addresses(now)
+        self._use_stock(zone, len(specs))
+        return [
+            self._machine(spec, operation, now).model_copy(
+                update={"addresses": tuple(next(addresses) for _ in range(spec.hosts))}
             )
+            for spec in specs
+        ]
+
+    def admit(self, machine: Machine) -> Machine:
+        """Admit a pending flex-start machine, even if there is no capacity."""
+        now = self.now()
+        if machine.stage(now) is not Stage.PENDING or machine.operation is None:
+            raise ApiError(Code.FAILED_PRECONDITION, f"{machine.name} is not waiting for capacity")
+        self._use_stock(machine.zone, 1)
+        address = next(self._free_addresses(now))
+        moments = boot_moments(self.behaviour(machine.zone), now)
+        admitted = machine.model_copy(update={"pending_until": None, "addresses": (address,), **moments})
+        creation = self.store.operation(Api.COMPUTE, machine.operation)
+        succeeds = {"failures": (), "status": None, "done_at": admitted.ready_at, "created_count": 1}
+        self.save(admitted, *([] if creation is None else [creation.model_copy(update=succeeds)]))
+        return admitted
+
+    def delete(self, machine: Machine, call: WriteCall) -> Operation:
+        """Start to delete a machine; a deletion in progress keeps its end."""
+        self.check_failing_deletes(machine.zone)
+        now, behaviour = self.now(), self.behaviour(machine.zone)
+        operation = self._operation(call, machine, now, call.failures)
+        if call.failures:
+            self.save(operation)
+            return operation
+        gone_at = machine.gone_at or now + timedelta(seconds=behaviour.delete_latency_seconds)
+        operation = operation.model_copy(update={"done_at": gone_at})
+        failure = error_messages.deleted_during_creation(admission.api_of(machine.kind), machine.name)
+        creation = self._failed_creation(machine, failure, now)
+        self.save(machine.model_copy(update={"gone_at": gone_at}), operation, *creation)
+        return operation
+
+    def check_failing_deletes(self, zone: str) -> None:
+        """Refuse a delete if the zone fails its next ones; the count is decremented."""
+        behaviour = self.behaviour(zone)
+        if behaviour.failing_deletes:
+            fewer = behaviour.failing_deletes - 1
+            self.store.set_zone(zone, behaviour.model_copy(update={"failing_deletes": fewer}))
+            raise ApiError(Code.UNAVAILABLE, f"The zone {zone} cannot delete now")
+
+    def preempt(self, machine: Machine) -> Machine:
+        """Preempt a machine, even if it is not a spot machine."""
+        now = self.now()
+        if machine.stage(now) not in _PREEMPTIBLE_STAGES:
+            message = f"{machine.name} is {machine.stage(now)}; only an admitted machine can be preempted"
+            raise ApiError(Code.FAILED_PRECONDITION, message)
         behaviour = self.behaviour(machine.zone)
         preempted_at = now if machine.queued is None else now + timedelta(seconds=behaviour.suspend_latency_seconds)
         stopped_at = preempted_at
@@ -170,142 +163,128 @@ class Cloud:
         update: dict[str, Any] = {"preempted_at": preempted_at, "stopped_at": stopped_at}
         if not machine.stops_when_preempted:
             update["gone_at"] = stopped_at
-        taken = machine.model_copy(update=update)
-        api = rules.api_of(machine.kind)
-        told = []
-        if machine.kind is Kind.INSTANCE:
-            event = self._operation(api, Call(verb="compute.instances.preempted"), machine, now=now)
-            told = [event.model_copy(update={"by_cloud": True, "done_at": stopped_at})]
-        self.keep(taken, *told, *self._unfinished(machine, wording.preempted_early(api, machine.name), now))
-        return taken
+        preempted = machine.model_copy(update=update)
+        failure = error_messages.preempted_during_creation(admission.api_of(machine.kind), machine.name)
+        creation = self._failed_creation(machine, failure, now)
+        self.save(preempted, *self._preemption(machine, now, stopped_at), *creation)
+        return preempted
 
-    def maintain(self, machine: Machine, seconds: float | None) -> Machine:
-        """Begin a maintenance that lasts so long, or until the next call ends it; meanwhile no host answers."""
-        ends = _LONG if seconds is None else timedelta(seconds=seconds)
-        changed = machine.model_copy(update={"repaired_at": self.now() + ends})
-        self.keep(changed)
+    def start_maintenance(self, machine: Machine, seconds: float | None) -> Machine:
+        """Start a maintenance of that length, or until the next call ends it; no host answers meanwhile."""
+        length = _UNTIL_ENDED if seconds is None else timedelta(seconds=seconds)
+        changed = machine.model_copy(update={"repaired_at": self.now() + length})
+        self.save(changed)
         return changed
 
     def kill_host(self, machine: Machine, host: int) -> Machine:
-        """One host answers no more."""
+        """Make one host stop answering."""
         if not 0 <= host < machine.hosts:
-            raise Refusal(Code.NOT_FOUND, f"{machine.name} has hosts 0 to {machine.hosts - 1}")
+            raise ApiError(Code.NOT_FOUND, f"{machine.name} has hosts 0 to {machine.hosts - 1}")
         changed = machine.model_copy(update={"dead_hosts": tuple(sorted({*machine.dead_hosts, host}))})
-        self.keep(changed)
+        self.save(changed)
         return changed
 
-    def finished(self, api: Api, call: Call, machine: Machine) -> Operation:
-        """A write that is done as soon as it is asked for."""
-        return self._operation(api, call, machine, now=self.now(), failures=call.failures)
+    def update(self, changed: Machine, call: WriteCall) -> Operation:
+        """Store a changed machine, unless the call's operation fails; the operation is done at once."""
+        operation = self._operation(call, changed, self.now(), call.failures)
+        if changed.kind is Kind.NODE:
+            operation = operation.model_copy(update={"machine": changed.number})
+        self.save(*([] if operation.failures else [changed]), operation)
+        return operation
 
-    def _run_down(self, zone: str, given: int) -> None:
-        """What a zone gives now it cannot give again."""
+    def _create_failing(self, spec: MachineSpec, operation: Operation, now: datetime, *, visible: bool) -> Operation:
+        """Fail the operation after the create latency; until then the machine may be visible."""
+        done_at = now + timedelta(seconds=self.behaviour(spec.zone).create_latency_seconds)
+        machines = []
+        if visible:
+            machines = [self._machine(spec, operation, now).model_copy(update={"failed_at": done_at})]
+        operation = operation.model_copy(update={"done_at": done_at, "created_count": 0})
+        self.save(*machines, operation)
+        return operation
+
+    def _create_pending(self, spec: MachineSpec, operation: Operation, now: datetime, *, seconds: float) -> Operation:
+        """Create a machine that waits for capacity; its operation fails when the wait ends without an admission."""
+        pending_until = now + timedelta(seconds=seconds)
+        machine = self._machine(spec, operation, now).model_copy(update={"pending_until": pending_until})
+        stockout = error_messages.stockout(Api.COMPUTE, project=spec.project, zone=spec.zone)
+        status = error_messages.STATUS_OF[str(stockout.code)]
+        ends = {"done_at": pending_until, "failures": (stockout,), "status": status, "machine": machine.number}
+        operation = operation.model_copy(update=ends)
+        self.save(machine, operation)
+        return operation
+
+    def _preemption(self, machine: Machine, now: datetime, stopped_at: datetime) -> Iterator[Operation]:
+        """The operation with which Compute reports a preemption; the TPU API has none."""
+        if machine.kind is Kind.INSTANCE:
+            operation = self._operation(WriteCall(verb="compute.instances.preempted"), machine, now)
+            yield operation.model_copy(update={"by_system": True, "done_at": stopped_at})
+
+    def _failed_creation(self, machine: Machine, failure: Failure, now: datetime) -> Iterator[Operation]:
+        """The unfinished operation that creates the machine, failed if the machine is the last one of it."""
+        creation = None if machine.operation is None else self.store.operation(admission.api_of(machine.kind), machine.operation)
+        others = any(
+            other.operation == machine.operation and other.number != machine.number and other.gone_at is None
+            for other in self.store.machines(now)
+        )
+        if creation is not None and not creation.done(now) and not others:
+            yield creation.model_copy(update={"done_at": now, "failures": (failure,), "status": 400})
+
+    def _use_stock(self, zone: str, count: int) -> None:
         behaviour = self.behaviour(zone)
         if behaviour.stockout_after:
-            left = max(0, behaviour.stockout_after - given)
+            left = max(0, behaviour.stockout_after - count)
             self.store.set_zone(zone, behaviour.model_copy(update={"stockout_after": left}))
 
-    def _over_quota(self, orders: Sequence[Order]) -> Failure | None:
-        """The quota that fails the operation, if one does; one that refuses the call is raised."""
-        first = orders[0]
-        behaviour, api = self.behaviour(first.zone), rules.api_of(first.kind)
-        over = rules.quota_failure(
+    def _over_quota(self, specs: Sequence[MachineSpec]) -> Failure | None:
+        """The exceeded quota that fails the operation; raises one that refuses the call."""
+        first = specs[0]
+        behaviour, api = self.behaviour(first.zone), admission.api_of(first.kind)
+        failure = admission.quota_failure(
             behaviour,
             first.kind,
             self.store.machines(self.now()),
             project=first.project,
             zone=first.zone,
             variant=first.variant,
-            wanted=len(orders),
+            count=len(specs),
         )
-        if over is None or behaviour.quota is None:
+        if failure is None or behaviour.quota is None:
             return None
-        told = behaviour.quota.in_operation
-        if api is Api.COMPUTE if told is None else told:
-            return over
-        raise wording.quota_refusal(api, over, project=first.project, zone=first.zone)
+        in_operation = behaviour.quota.in_operation
+        if api is Api.COMPUTE if in_operation is None else in_operation:
+            return failure
+        raise error_messages.quota_error(api, failure, project=first.project, zone=first.zone)
 
-    def _stockout(self, orders: Sequence[Order], least: int | None) -> tuple[Failure, ...]:
-        """Why the zone cannot give as many as it must."""
-        first, now = orders[0], self.now()
-        room = rules.room(self.behaviour(first.zone), first.kind, self.store.machines(now), zone=first.zone, now=now)
-        if room is None or room >= (least or len(orders)) or first.waits_seconds is not None:
+    def _stockout(self, specs: Sequence[MachineSpec], min_count: int | None) -> tuple[Failure, ...]:
+        """The errors if the zone has too little capacity and the machines cannot wait for it."""
+        first = specs[0]
+        free = self._free_capacity(first, self.now())
+        if free is None or free >= (min_count or len(specs)) or first.pending_seconds is not None:
             return ()
-        api = rules.api_of(first.kind)
-        stockout = wording.no_capacity(api, project=first.project, zone=first.zone, reserved=first.reserved)
-        return (stockout,) if least is None else (wording.too_few(least), stockout)
+        api = admission.api_of(first.kind)
+        stockout = error_messages.stockout(api, project=first.project, zone=first.zone, reserved=first.reserved)
+        return (stockout,) if min_count is None else (error_messages.min_count_not_reached(min_count), stockout)
 
-    def _machine(self, order: Order, operation: Operation | None, now: datetime, *, failed: bool = False) -> Machine:
-        moments = self._moments(order.zone, now)
-        return Machine(
-            number=self.store.number(),
-            project=order.project,
-            zone=order.zone,
-            name=order.name,
-            created_at=now,
-            kind=order.kind,
-            variant=order.variant,
-            hosts=order.hosts,
-            spot=order.spot,
-            stops_when_preempted=order.stops_when_preempted,
-            body=order.body,
-            operation=None if operation is None else operation.name,
-            addressed_at=moments["addressed_at"],
-            ready_at=moments["ready_at"],
-            answering_at=moments["answering_at"],
-            failed_at=moments["addressed_at"] if failed else None,
-        )
+    def _free_capacity(self, spec: MachineSpec, now: datetime) -> int | None:
+        machines = self.store.machines(now)
+        return admission.free_capacity(self.behaviour(spec.zone), spec.kind, machines, zone=spec.zone, now=now)
 
-    def _moments(self, zone: str, now: datetime) -> dict[str, datetime]:
-        """When a machine that is let in now comes up."""
-        behaviour = self.behaviour(zone)
-        addressed_at = now + timedelta(seconds=behaviour.create_latency_seconds)
-        booted_at = addressed_at + timedelta(seconds=behaviour.boot_latency_seconds)
-        return {
-            "addressed_at": addressed_at,
-            "ready_at": booted_at + timedelta(seconds=behaviour.ready_lag_seconds),
-            "answering_at": booted_at + timedelta(seconds=behaviour.init_latency_seconds),
-        }
+    def _machine(self, spec: MachineSpec, operation: Operation | None, now: datetime) -> Machine:
+        return new_machine(self.store.next_number(), spec, operation, self.behaviour(spec.zone), now)
 
     def _operation(
-        self,
-        api: Api,
-        call: Call,
-        target: Order | Machine,
-        *,
-        now: datetime,
-        failures: tuple[Failure, ...] = (),
-        wanted: int | None = None,
+        self, call: WriteCall, target: MachineSpec | Machine, now: datetime, failures: tuple[Failure, ...] = ()
     ) -> Operation:
-        """An operation that is done at once, not stored yet."""
-        number = self.store.number()
-        name = f"operation-{int(now.timestamp() * 1000)}-{number:012x}"
-        status = call.status or (next((wording.STATUS_OF[f.code] for f in failures if f.code in wording.STATUS_OF), 400))
-        return Operation(
-            number=number,
+        return new_operation(
+            self.store.next_number(),
+            admission.api_of(target.kind),
+            call,
             project=target.project,
             zone=target.zone,
-            name=name if api is Api.COMPUTE else f"projects/{target.project}/locations/{target.zone}/operations/{name}",
-            created_at=now,
-            api=api,
-            verb=call.verb,
-            target=link(target.key),
-            done_at=now,
+            target=full_name(target.key),
+            now=now,
             failures=failures,
-            status=status if failures else None,
-            request_id=call.request_id,
-            wanted=wanted,
         )
-
-    def _unfinished(self, machine: Machine, why: Failure, now: datetime) -> Iterator[Operation]:
-        """The operation that makes the machine, ended with the last of its machines, if it has not ended by itself."""
-        making = None if machine.operation is None else self.store.operation(rules.api_of(machine.kind), machine.operation)
-        others = any(
-            other.operation == machine.operation and other.number != machine.number and other.gone_at is None
-            for other in self.store.machines(now)
-        )
-        if making is not None and not making.done(now) and not others:
-            yield making.model_copy(update={"done_at": now, "failures": (why,), "status": 400})
 
     def _free_addresses(self, now: datetime) -> Iterator[str]:
         return free_addresses({address for machine in self.store.machines(now) for address in machine.addresses})

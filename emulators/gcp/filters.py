@@ -1,10 +1,10 @@
-"""Compute's list filters: `labels.k=v AND (status = RUNNING OR status = STAGING) AND NOT labels.tpu:*`."""
+"""Parser of Compute's list filters, such as `labels.k=v AND (status = RUNNING OR status = STAGING) AND NOT labels.tpu:*`."""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from emulators.gcp import wording
+from emulators.gcp import error_messages
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -18,79 +18,79 @@ Test = Callable[[Mapping[str, Any]], bool]
 
 
 def parse_filter(text: str) -> Test:
-    """What a filter asks of an item; refused as Google refuses it if it cannot be read."""
+    """A predicate over items; raises Google's error if the filter cannot be parsed."""
     tokens = _tokens(text)
     if not tokens:
         return lambda _: True
     parser = _Parser(text, tokens)
-    test = parser.either()
+    test = parser.any_of()
     if parser.left():
-        raise _unreadable(text)
+        raise _invalid(text)
     return test
 
 
 def _tokens(text: str) -> list[re.Match[str]]:
-    found, place = [], 0
-    while text[place:].strip():
-        match = _TOKEN.match(text, place)
+    found, position = [], 0
+    while text[position:].strip():
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise _unreadable(text)
+            raise _invalid(text)
         found.append(match)
-        place = match.end()
+        position = match.end()
     return found
 
 
-def _unreadable(text: str) -> Exception:
-    return wording.malformed("filter", text, "Invalid list filter expression.")
+def _invalid(text: str) -> Exception:
+    return error_messages.invalid_field("filter", text, "Invalid list filter expression.")
 
 
 class _Parser:
-    """Reads `either` of `both` of `one`, so that OR binds least and NOT most; no sign between two is AND."""
+    """Recursive descent: OR binds weakest, NOT strongest; two comparisons without an operator are joined by AND."""
 
     def __init__(self, text: str, tokens: list[re.Match[str]]) -> None:
         self._text = text
         self._tokens = tokens
-        self._place = 0
+        self._position = 0
 
     def left(self) -> bool:
-        """Whether there is more to read."""
-        return self._place < len(self._tokens)
+        """Whether tokens are left."""
+        return self._position < len(self._tokens)
 
-    def either(self) -> Test:
-        """Tests with OR between them."""
-        tests = [self._both()]
+    def any_of(self) -> Test:
+        """Comparisons joined by OR."""
+        tests = [self._all_of()]
         while self._next_is("OR"):
-            self._place += 1
-            tests.append(self._both())
+            self._position += 1
+            tests.append(self._all_of())
         return lambda item: any(test(item) for test in tests)
 
-    def _both(self) -> Test:
-        tests = [self._one()]
+    def _all_of(self) -> Test:
+        tests = [self._operand()]
         while self.left() and not self._next_is("OR", ")"):
-            self._place += self._next_is("AND")
-            tests.append(self._one())
+            self._position += self._next_is("AND")
+            tests.append(self._operand())
         return lambda item: all(test(item) for test in tests)
 
-    def _one(self) -> Test:
+    def _operand(self) -> Test:
         if not self.left():
-            raise _unreadable(self._text)
-        token = self._tokens[self._place]
-        self._place += 1
+            raise _invalid(self._text)
+        token = self._tokens[self._position]
+        self._position += 1
         if token["field"] is not None:
             return _comparison(token["field"], token["sign"], token["value"].strip("\"'"))
         if token["word"] in ("NOT", "-"):
-            denied = self._one()
-            return lambda item: not denied(item)
+            negated = self._operand()
+            return lambda item: not negated(item)
         if token["word"] != "(":
-            raise _unreadable(self._text)
-        inner = self.either()
+            raise _invalid(self._text)
+        inner = self.any_of()
         if not self._next_is(")"):
-            raise _unreadable(self._text)
-        self._place += 1
+            raise _invalid(self._text)
+        self._position += 1
         return inner
 
     def _next_is(self, *words: str) -> bool:
-        return self.left() and self._tokens[self._place]["word"] in words
+        return self.left() and self._tokens[self._position]["word"] in words
 
 
 def _comparison(field: str, sign: str, value: str) -> Test:
@@ -106,7 +106,7 @@ def _comparison(field: str, sign: str, value: str) -> Test:
 
 
 def _value_of(item: Mapping[str, Any], field: str) -> str | None:
-    """What stands in a field of a field; a list or a map is no value, but there."""
+    """The value at a dotted path as text, None if there is none; a list or a map counts as present."""
     at: Any = item
     for part in field.split("."):
         if not isinstance(at, Mapping) or part not in at:

@@ -1,1 +1,1 @@
-"""Hosts on this machine: slices of real processes, owned by a daemon."""
+"""Local hosts: slices of real processes on this machine, owned by a daemon with the simulated cloud's HTTP API."""

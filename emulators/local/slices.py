@@ -1,4 +1,4 @@
-"""Slices of local hosts: what is asked for, what is on record, and the phase that follows from it."""
+"""Slices of local hosts: the create request, the stored record, its phase, and the environment of each host."""
 
 import shutil
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from emulators.local.processes import Process
-from emulators.sim.cloud import Phase, Refusal, Request, Resource
+from emulators.sim.cloud import ApiError, Phase, Request, Resource
 from penstock.model.value import Value
 
 SHELL = "/bin/sh"
 _INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
-"""What hosts get of the daemon's environment. The rest is its own: it may hold credentials that no host should see."""
+"""Variables of the daemon that hosts inherit. The others may be credentials that hosts must not see."""
 _LABELS = {"PENSTOCK_CLUSTER": "penstock-cluster", "PENSTOCK_GROUP": "penstock-group", "PENSTOCK_SLICE": "penstock-slice"}
 
 
@@ -28,20 +28,15 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class LocalRequest(Request):
-    """What a create call asks for: as of the simulated cloud, and what each host runs."""
+    """Body of a create call: that of the simulated cloud, and the command and variables of each host."""
 
     command: Argument | Annotated[tuple[Argument, ...], Field(min_length=1)]
-    """A program and its arguments, or a line for the shell."""
+    """A program with its arguments, or a line for the shell."""
     env: dict[Variable, Argument] = Field(default_factory=dict)
 
     @property
-    def plain(self) -> Request:
-        """The part that every cloud judges."""
-        return Request.model_validate(self.model_dump(include=set(Request.model_fields)))
-
-    @property
     def program(self) -> tuple[str, ...]:
-        """What to execute."""
+        """The program to execute, with its arguments."""
         return (SHELL, "-c", self.command) if isinstance(self.command, str) else self.command
 
 
@@ -52,53 +47,47 @@ class LocalHost(Value):
     port: int
 
 
-class Slice(Value):
-    """A slice on record: the resource, what it runs, its hosts once they are begun, and how far they are.
+class LocalSlice(Resource):
+    """A stored slice: the resource, its command, and its host processes once they are started.
 
-    Variables are forgotten as soon as the hosts have them: some are secrets.
+    The variables are deleted as soon as the hosts have them, because some are secrets.
     """
 
-    resource: Resource
     program: tuple[str, ...]
     env: dict[str, str]
-    hosts: tuple[LocalHost, ...] = ()
+    local_hosts: tuple[LocalHost, ...] = ()
     started: bool = False
-    """Every host was begun, put on record and let go."""
+    """Every host is started, stored and released."""
     ended: bool = False
-    """Every process was seen to be gone, after the slice was given up."""
-
-    @property
-    def name(self) -> str:
-        """The name of the resource."""
-        return self.resource.name
+    """The slice was preempted or deleted, and no process of it is left."""
 
     @property
     def leaving(self) -> bool:
-        """Whether its processes are to end: it was taken away or deleted."""
-        return self.resource.gone_at is not None or self.resource.preempted_at is not None
+        """Whether its processes must stop, because it was preempted or deleted."""
+        return self.gone_at is not None or self.preempted_at is not None
 
     @property
     def waits_for_start(self) -> bool:
-        """Whether its hosts are to be begun."""
-        return self.resource.booting_at is not None and not self.started and not self.leaving
+        """Whether its hosts must be started."""
+        return self.booting_at is not None and not self.started and not self.leaving
 
     def phase(self, now: datetime) -> Phase:
-        """What the resource's moments say, but for what the processes have yet to catch up with."""
-        phase = self.resource.phase(now)
+        """The phase of the resource, held back until the processes have followed."""
+        phase = super().phase(now)
         if phase is Phase.GONE and not self.ended:
             return Phase.DELETING
         return Phase.CREATING if phase in (Phase.BOOTING, Phase.RUNNING) and not self.started else phase
 
 
-def environment_of(held: Slice, host: int, own: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a host: a little of the daemon's `own`, what was asked for, and who the host is."""
-    inherited = {name: own[name] for name in _INHERITED if name in own}
-    labels = {variable: held.resource.labels.get(label, "") for variable, label in _LABELS.items()}
-    return inherited | held.env | labels | {"PENSTOCK_HOST": str(host)}
+def environment_of(piece: LocalSlice, host: int, daemon: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a host: some variables of the daemon, those of the request, and the host's identity."""
+    inherited = {name: daemon[name] for name in _INHERITED if name in daemon}
+    labels = {variable: piece.labels.get(label, "") for variable, label in _LABELS.items()}
+    return inherited | piece.env | labels | {"PENSTOCK_HOST": str(host)}
 
 
-def refuse_missing_program(asked: LocalRequest, own: Mapping[str, str]) -> None:
-    """Refuse a program that is not on this machine, which no repetition would mend."""
-    path = asked.env.get("PATH", own.get("PATH"))
-    if shutil.which(asked.program[0], path=path) is None:
-        raise Refusal(400, "INVALID", f"command: there is no program {asked.program[0]!r} on this machine")
+def check_program(request: LocalRequest, daemon: Mapping[str, str]) -> None:
+    """Refuse a program that is not on this machine; a retry would fail again."""
+    path = request.env.get("PATH", daemon.get("PATH"))
+    if shutil.which(request.program[0], path=path) is None:
+        raise ApiError(400, "INVALID", f"command: there is no program {request.program[0]!r} on this machine")

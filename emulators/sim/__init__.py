@@ -1,1 +1,1 @@
-"""The simulated cloud: slices that cost nothing, and faults on request."""
+"""The simulated cloud: an HTTP server of slices that cost nothing, with latencies and faults on request."""

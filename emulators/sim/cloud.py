@@ -1,25 +1,26 @@
-"""What happens in the simulated cloud: resources, a behaviour and the time in, a changed resource or a refusal out."""
+"""Rules of the simulated cloud as pure functions: resources, behaviour and time in; a changed resource or an error out."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from emulators.sim.behaviour import Behaviour, Scope
+from emulators.behaviour import name_in_scope
+from emulators.sim.behaviour import Behaviour
 from penstock.model.units import Moment, Positive
 from penstock.model.value import Value
 
 PROJECT = "sim"
-"""The only project there is."""
+"""The only project of the simulated cloud."""
 SLICE_LABEL = "penstock-slice"
-"""The label from which a host's start-up takes the slice id that its health check answers with."""
+"""The label that holds the slice id with which the hosts answer health checks."""
 _RATE_WINDOW_SECONDS = 1.0
 
 
 class Phase(StrEnum):
-    """Where a resource is in its life."""
+    """Phase of a resource, from queued to gone."""
 
     QUEUED = "queued"
     CREATING = "creating"
@@ -30,8 +31,8 @@ class Phase(StrEnum):
     GONE = "gone"
 
 
-class Refusal(Exception):
-    """An answer other than yes: HTTP status, code, sentence, and what else the code needs."""
+class ApiError(Exception):
+    """A call that is refused: HTTP status, error code, message, and details that depend on the code."""
 
     def __init__(self, status: int, code: str, message: str, **details: str | float) -> None:
         super().__init__(message)
@@ -40,7 +41,7 @@ class Refusal(Exception):
 
 
 class Request(Value):
-    """What a create call asks for."""
+    """Body of a create call."""
 
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
     labels: dict[str, str] = Field(default_factory=dict)
@@ -51,7 +52,7 @@ class Request(Value):
 
 
 class Resource(Request):
-    """A resource as stored. Its phase follows from its moments and the time, so stopping the cloud loses nothing."""
+    """A resource as stored. Its phase is computed from its moments and the time, so it advances while the server is down."""
 
     zone: str
     created_at: Moment
@@ -80,124 +81,116 @@ class Resource(Request):
         return started and self.phase(now) is Phase.RUNNING and 0 <= host < self.hosts and host not in self.dead_hosts
 
 
-def region_of(zone: str) -> str:
-    """The zone without its last part."""
-    return zone.rsplit("-", 1)[0]
+R = TypeVar("R", bound=Resource)
 
 
-def subject_of(scope: Scope, zone: str) -> str:
-    """The name of the zone, its region, or the project."""
-    return {Scope.ZONE: zone, Scope.REGION: region_of(zone), Scope.PROJECT: PROJECT}[scope]
-
-
-def permit(behaviour: Behaviour, zone: str) -> None:
-    """Refuse every call to a zone that may not be entered."""
+def check_permission(behaviour: Behaviour, zone: str) -> None:
+    """Refuse every call to a zone without permission."""
     if behaviour.permission_denied is not None:
         scope = behaviour.permission_denied
-        subject = subject_of(scope, zone)
-        raise Refusal(403, "PERMISSION_DENIED", f"no permission in {scope} {subject}", scope=scope, subject=subject)
+        subject = name_in_scope(scope, project=PROJECT, zone=zone)
+        raise ApiError(403, "PERMISSION_DENIED", f"no permission in {scope} {subject}", scope=scope, subject=subject)
 
 
 def create(
     request: Request, zone: str, *, behaviour: Behaviour, existing: Mapping[str, Resource], now: datetime
 ) -> tuple[Resource, Behaviour]:
-    """The new resource, queued or admitted, and the behaviour with its counters run down.
+    """The new resource, queued or admitted, and the behaviour with its counters decremented.
 
-    A name that exists is told before quota and stock, so that a repeated create is never refused for want of room.
+    An existing name is checked before quota and capacity, so that a repeated create is never refused for lack of capacity.
     """
-    permit(behaviour, zone)
+    check_permission(behaviour, zone)
     if behaviour.invalid:
-        raise Refusal(400, "INVALID", f"zone {zone} does not accept variant {request.variant!r}")
-    _refuse_haste(zone, behaviour, existing.values(), now)
+        raise ApiError(400, "INVALID", f"zone {zone} does not accept variant {request.variant!r}")
+    _check_rate(zone, behaviour, existing.values(), now)
     if request.name in existing:
-        raise Refusal(409, "ALREADY_EXISTS", f"{request.name} exists")
-    _refuse_beyond_quota(zone, behaviour, existing.values())
-    made = Resource(**request.model_dump(), zone=zone, created_at=now)
-    if behaviour.dry or not _has_room(zone, behaviour, existing.values()):
+        raise ApiError(409, "ALREADY_EXISTS", f"{request.name} exists")
+    _check_quota(zone, behaviour, existing.values())
+    resource = Resource(**request.model_dump(include=set(Request.model_fields)), zone=zone, created_at=now)
+    if behaviour.out_of_capacity or not _has_capacity(zone, behaviour, existing.values()):
         if not request.queued:
-            raise Refusal(503, "STOCKOUT", f"zone {zone} has no more capacity for {request.variant or 'machines'}")
+            raise ApiError(503, "STOCKOUT", f"zone {zone} has no more capacity for {request.variant or 'machines'}")
     elif not (request.queued and behaviour.hold_queue):
-        made = admitted(made, behaviour, now)
-    return made, _after_create(behaviour)
+        resource = admitted(resource, behaviour, now)
+    return resource, _after_create(behaviour)
 
 
-def admitted(resource: Resource, behaviour: Behaviour, now: datetime) -> Resource:
-    """The resource, on its way from now on."""
+def admitted(resource: R, behaviour: Behaviour, now: datetime) -> R:
+    """The resource with its creation started."""
     booting_at = now + timedelta(seconds=behaviour.create_latency_seconds)
     running_at = booting_at + timedelta(seconds=behaviour.boot_latency_seconds)
     healthy_at = running_at + timedelta(seconds=behaviour.init_latency_seconds)
     return resource.model_copy(update={"booting_at": booting_at, "running_at": running_at, "healthy_at": healthy_at})
 
 
-def next_admitted(
-    waiting: Collection[Resource], *, behaviour: Behaviour, existing: Mapping[str, Resource], now: datetime
-) -> Resource | None:
-    """The first of those that wait in a zone, admitted, if there is room for it now."""
-    first = min(waiting, key=lambda resource: (resource.created_at, resource.name), default=None)
-    if first is None or behaviour.hold_queue or behaviour.dry or not _has_room(first.zone, behaviour, existing.values()):
+def next_admitted(queued: Collection[R], *, behaviour: Behaviour, existing: Mapping[str, Resource], now: datetime) -> R | None:
+    """The oldest queued resource of a zone, admitted, if there is capacity for it now."""
+    first = min(queued, key=lambda resource: (resource.created_at, resource.name), default=None)
+    if first is None or behaviour.hold_queue or behaviour.out_of_capacity:
         return None
-    return admitted(first, behaviour, now)
+    return admitted(first, behaviour, now) if _has_capacity(first.zone, behaviour, existing.values()) else None
 
 
-def delete(resource: Resource, *, behaviour: Behaviour, now: datetime) -> Resource:
-    """The resource on its way out; what is already on its way keeps its time."""
-    permit(behaviour, resource.zone)
+def delete(resource: R, *, behaviour: Behaviour, now: datetime) -> R:
+    """The resource with its deletion started; a deletion in progress keeps its end."""
+    check_permission(behaviour, resource.zone)
     if resource.gone_at is not None:
         return resource
-    gone_at = now + timedelta(seconds=behaviour.delete_latency_seconds)
-    return resource.model_copy(update={"gone_at": gone_at})
+    return resource.model_copy(update={"gone_at": now + timedelta(seconds=behaviour.delete_latency_seconds)})
 
 
-def takeable(resource: Resource, now: datetime) -> bool:
-    """Whether the cloud has given the resource and can take it away."""
+def can_be_preempted(resource: Resource, now: datetime) -> bool:
+    """Whether the resource was admitted and is neither preempted nor deleted."""
     return resource.phase(now) in (Phase.CREATING, Phase.BOOTING, Phase.RUNNING)
 
 
-def preempted(resource: Resource, now: datetime) -> Resource:
-    """The resource, taken away by the cloud; it stays visible until it is deleted."""
-    if not takeable(resource, now):
-        raise Refusal(409, "NOT_RUNNING", f"{resource.name} is {resource.phase(now)}; only what was given can be taken away")
+def preempted(resource: R, now: datetime) -> R:
+    """The resource after a preemption; it stays visible until it is deleted."""
+    if not can_be_preempted(resource, now):
+        phase = resource.phase(now)
+        raise ApiError(409, "NOT_RUNNING", f"{resource.name} is {phase}; only an admitted resource can be preempted")
     return resource.model_copy(update={"preempted_at": now})
 
 
-def without_host(resource: Resource, host: int) -> Resource:
-    """The resource with one host that answers no more."""
+def with_dead_host(resource: R, host: int) -> R:
+    """The resource with one more host that does not answer health checks."""
     if not 0 <= host < resource.hosts:
-        raise Refusal(404, "NOT_FOUND", f"{resource.name} has hosts 0 to {resource.hosts - 1}")
+        raise ApiError(404, "NOT_FOUND", f"{resource.name} has hosts 0 to {resource.hosts - 1}")
     return resource.model_copy(update={"dead_hosts": tuple(sorted({*resource.dead_hosts, host}))})
 
 
-def _refuse_haste(zone: str, behaviour: Behaviour, existing: Collection[Resource], now: datetime) -> None:
+def _check_rate(zone: str, behaviour: Behaviour, existing: Collection[Resource], now: datetime) -> None:
     if behaviour.creates_per_second is None:
         return
     window = timedelta(seconds=_RATE_WINDOW_SECONDS)
     recent = sorted(resource.created_at for resource in existing if resource.zone == zone and resource.created_at > now - window)
     if len(recent) >= behaviour.creates_per_second:
         wait = (recent[-behaviour.creates_per_second] + window - now).total_seconds()
-        raise Refusal(429, "RATE_LIMITED", f"zone {zone} takes {behaviour.creates_per_second} creates a second", retry_after=wait)
+        limit = f"zone {zone} allows {behaviour.creates_per_second} creates per second"
+        raise ApiError(429, "RATE_LIMITED", limit, retry_after=wait)
 
 
-def _refuse_beyond_quota(zone: str, behaviour: Behaviour, existing: Collection[Resource]) -> None:
+def _check_quota(zone: str, behaviour: Behaviour, existing: Collection[Resource]) -> None:
     if behaviour.quota is None:
         return
     scope, limit = behaviour.quota.scope, behaviour.quota.limit
-    subject = subject_of(scope, zone)
-    if sum(subject_of(scope, resource.zone) == subject for resource in existing) >= limit:
-        raise Refusal(429, "QUOTA_EXCEEDED", f"{scope} {subject} may have {limit} resources", scope=scope, subject=subject)
+    subject = name_in_scope(scope, project=PROJECT, zone=zone)
+    if sum(name_in_scope(scope, project=PROJECT, zone=resource.zone) == subject for resource in existing) >= limit:
+        raise ApiError(429, "QUOTA_EXCEEDED", f"{scope} {subject} may have {limit} resources", scope=scope, subject=subject)
 
 
-def _has_room(zone: str, behaviour: Behaviour, existing: Collection[Resource]) -> bool:
+def _has_capacity(zone: str, behaviour: Behaviour, existing: Collection[Resource]) -> bool:
     if behaviour.capacity is None:
         return True
-    given = sum(r.zone == zone and r.booting_at is not None and r.preempted_at is None for r in existing)
-    return given < behaviour.capacity
+    used = sum(r.zone == zone and r.booting_at is not None and r.preempted_at is None for r in existing)
+    return used < behaviour.capacity
 
 
 def _after_create(behaviour: Behaviour) -> Behaviour:
-    stock = behaviour.stockout_after
+    left = behaviour.stockout_after
     return behaviour.model_copy(
         update={
             "lost_replies": max(0, behaviour.lost_replies - 1),
-            "stockout_after": stock - 1 if stock else stock,
+            "stockout_after": left - 1 if left else left,
         }
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from activities.providers.port import Adopted, Created, Gone, Order, Queued, Ref, Transient
-from emulators.local.processes import look
-from emulators.local.slices import Slice
-from emulators.local.store import Store
+from emulators.local.processes import read_stat
+from emulators.local.slices import LocalSlice
+from emulators.local.store import LocalStore
 from tests.activities.local_cloud import DEADLINE_SECONDS, LocalCloud, RunningLocal, local_cloud
 from tests.activities.waiting import until
 
@@ -83,13 +83,13 @@ async def ended(pids: list[int]) -> None:
 
 def alive(pids: list[int]) -> list[int]:
     """Which of the processes run."""
-    return [pid for pid in pids if (seen := look(pid)) is not None and seen.runs]
+    return [pid for pid in pids if (seen := read_stat(pid)) is not None and seen.runs]
 
 
-def amend(daemon: RunningLocal, name: str, change: Callable[[Slice], Slice]) -> None:
+def amend(daemon: RunningLocal, name: str, change: Callable[[LocalSlice], LocalSlice]) -> None:
     """Change the record of a daemon that is dead."""
-    store = Store(daemon.state / "slices.sqlite")
-    held = store.held(name)
+    store = LocalStore(daemon.state / "slices.sqlite")
+    held = store.find(name)
     assert held is not None
-    store.keep(change(held))
+    store.save(change(held))
     store.close()

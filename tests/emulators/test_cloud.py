@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from emulators.behaviour import Quota, Scope
 from emulators.sim import cloud
-from emulators.sim.behaviour import Behaviour, Quota, Scenario, Scope
-from emulators.sim.cloud import Phase, Refusal, Request, Resource
+from emulators.sim.behaviour import Behaviour, Scenario
+from emulators.sim.cloud import ApiError, Phase, Request, Resource
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ZONE = "us-west4-a"
@@ -34,7 +35,7 @@ def created(
     return cloud.create(request, zone, behaviour=behaviour, existing=by_name(existing), now=at(seconds))[0]
 
 
-def refusal_code(refusal: Refusal) -> object:
+def refusal_code(refusal: ApiError) -> object:
     return refusal.body["error"]["code"]
 
 
@@ -53,16 +54,16 @@ def test_a_delete_takes_its_time_and_asking_again_does_not_prolong_it() -> None:
 
 
 def test_a_dead_host_is_silent_and_the_others_answer() -> None:
-    resource = cloud.without_host(created(), 1)
+    resource = cloud.with_dead_host(created(), 1)
     assert [resource.answers(host, at(0)) for host in (0, 1, 2)] == [True, False, False]
-    with pytest.raises(Refusal, match="has hosts 0 to 1"):
-        cloud.without_host(resource, 2)
+    with pytest.raises(ApiError, match="has hosts 0 to 1"):
+        cloud.with_dead_host(resource, 2)
 
 
 def test_beyond_capacity_others_find_a_stockout_and_queued_orders_wait_in_line() -> None:
     one_slice = Behaviour(capacity=1)
     first = created("first", behaviour=one_slice)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         created("second", behaviour=one_slice, existing=[first])
     assert refusal_code(refused.value) == "STOCKOUT"
     later = created("later", behaviour=one_slice, existing=[first], queued=True, seconds=2)
@@ -83,7 +84,7 @@ def test_what_was_preempted_makes_room() -> None:
 
 def test_only_what_was_given_can_be_preempted() -> None:
     queued = created(behaviour=Behaviour(hold_queue=True), queued=True)
-    with pytest.raises(Refusal, match="is queued"):
+    with pytest.raises(ApiError, match="is queued"):
         cloud.preempted(queued, at(1))
 
 
@@ -107,7 +108,7 @@ def test_a_zone_runs_dry_after_so_many_creates() -> None:
     for name in ("one", "two"):
         resource, behaviour = cloud.create(Request(name=name), ZONE, behaviour=behaviour, existing=by_name(made), now=START)
         made.append(resource)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         created("three", behaviour=behaviour, existing=made)
     assert refusal_code(refused.value) == "STOCKOUT"
     assert created("four", behaviour=behaviour, existing=made, queued=True).phase(START) is Phase.QUEUED
@@ -123,7 +124,7 @@ def test_a_zone_runs_dry_after_so_many_creates() -> None:
 )
 def test_a_quota_counts_everything_in_its_scope(scope: Scope, elsewhere: str, subject: str) -> None:
     other = created("other", zone=elsewhere)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         created(behaviour=Behaviour(quota=Quota(scope=scope, limit=1)), existing=[other])
     assert refused.value.body["error"] | {"message": ""} == {
         "code": "QUOTA_EXCEEDED",
@@ -139,7 +140,7 @@ def test_a_quota_counts_everything_in_its_scope(scope: Scope, elsewhere: str, su
 def test_after_the_told_wait_a_rate_limit_lets_the_next_create_through() -> None:
     behaviour = Behaviour(creates_per_second=2)
     made = [created("one", seconds=0), created("two", seconds=0.5)]
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         created("three", behaviour=behaviour, existing=made, seconds=0.75)
     assert refused.value.body["error"]["retry_after"] == 0.25
     assert created("three", behaviour=behaviour, existing=made, seconds=1.0)
@@ -147,7 +148,7 @@ def test_after_the_told_wait_a_rate_limit_lets_the_next_create_through() -> None
 
 def test_a_name_that_exists_is_told_before_stock_and_quota() -> None:
     dry = Behaviour(stockout=True, quota=Quota(limit=0))
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         created("one", behaviour=dry, existing=[created("one")])
     assert refusal_code(refused.value) == "ALREADY_EXISTS"
 

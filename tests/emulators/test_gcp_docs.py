@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from emulators.gcp.behaviour import Behaviour, Fault
+from emulators.gcp.behaviour import Behaviour
+from emulators.gcp.faults import Fault
 from penstock.model.value import Value
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gcp-emulator.md").read_text()

@@ -15,8 +15,8 @@ from activities.providers.port import (
     Created,
     Phase,
 )
-from emulators.local.processes import Seen, look
-from emulators.local.slices import Slice
+from emulators.local.processes import ProcessStat, read_stat
+from emulators.local.slices import LocalSlice
 from tests.activities.clouds import order_of
 from tests.activities.local_cloud import DEADLINE_SECONDS, LocalCloud, RunningLocal
 from tests.activities.waiting import until
@@ -67,17 +67,17 @@ def test_a_host_that_died_while_nobody_looked_is_silent(daemon: RunningLocal) ->
 
 
 def test_another_process_with_a_hosts_number_is_neither_its_health_nor_its_victim(daemon: RunningLocal) -> None:
-    async def story(cloud: LocalCloud, stranger: Seen) -> None:
+    async def story(cloud: LocalCloud, stranger: ProcessStat) -> None:
         order = order_of(cloud)
         await cloud.provider.create(order)
         pids = await healthy(cloud, order.ref)
         daemon.kill()
         os.kill(pids[1], signal.SIGKILL)
 
-        def reused(held: Slice) -> Slice:
-            first, second = held.hosts
+        def reused(held: LocalSlice) -> LocalSlice:
+            first, second = held.local_hosts
             taken = second.process.model_copy(update={"pid": stranger.pid, "started_ticks": stranger.started_ticks - 1})
-            return held.model_copy(update={"hosts": (first, second.model_copy(update={"process": taken}))})
+            return held.model_copy(update={"local_hosts": (first, second.model_copy(update={"process": taken}))})
 
         amend(daemon, order.name, reused)
         daemon.start()
@@ -87,7 +87,7 @@ def test_another_process_with_a_hosts_number_is_neither_its_health_nor_its_victi
 
     innocent = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
     try:
-        seen = look(innocent.pid)
+        seen = read_stat(innocent.pid)
         assert seen is not None
         play(daemon, lambda cloud: story(cloud, seen))
     finally:
@@ -103,7 +103,7 @@ def test_a_slice_that_was_only_put_on_record_is_begun_by_the_next_daemon(daemon:
         daemon.kill()
         now = datetime.now(UTC)
         moments = {"booting_at": now, "running_at": now, "healthy_at": now}
-        amend(daemon, order.name, lambda held: held.model_copy(update={"resource": held.resource.model_copy(update=moments)}))
+        amend(daemon, order.name, lambda held: held.model_copy(update=moments))
         daemon.start()
         await healthy(cloud, order.ref)
         assert await created(cloud, order) == Adopted(ref=order.ref)

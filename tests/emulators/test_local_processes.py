@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulators.local.processes import Gated, Process, boot, is_running, look, remaining, send
+from emulators.local.processes import GatedProcess, Process, boot_id, is_running, read_stat, send_signal, still_running
 from tests.activities.waiting import until
 
 SECONDS = 60.0
@@ -21,9 +21,9 @@ def bystander() -> Iterator[Process]:
     """A process that is nobody's host, in a session of its own."""
     child = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
     try:
-        seen = look(child.pid)
+        seen = read_stat(child.pid)
         assert seen is not None
-        yield Process(pid=child.pid, started_ticks=seen.started_ticks, boot=boot(), mark="none")
+        yield Process(pid=child.pid, started_ticks=seen.started_ticks, boot=boot_id(), mark="none")
     finally:
         child.kill()
         child.wait()
@@ -31,21 +31,21 @@ def bystander() -> Iterator[Process]:
 
 def test_a_process_is_known_by_number_start_and_boot(bystander: Process) -> None:
     assert is_running(bystander)
-    assert [seen.pid for seen in remaining([bystander])] == [bystander.pid]
+    assert [seen.pid for seen in still_running([bystander])] == [bystander.pid]
     for other in ({"started_ticks": bystander.started_ticks - 1}, {"boot": "an earlier one"}):
         mistaken = bystander.model_copy(update=other)
         assert not is_running(mistaken)
-        assert remaining([mistaken]) == []
+        assert still_running([mistaken]) == []
 
 
 def test_a_signal_for_one_that_is_gone_does_not_reach_the_next_with_its_number(bystander: Process) -> None:
-    seen = look(bystander.pid)
+    seen = read_stat(bystander.pid)
     assert seen is not None
-    send(seen._replace(started_ticks=seen.started_ticks - 1), signal.SIGKILL)
-    send(seen, signal.SIGSTOP)
+    send_signal(seen._replace(started_ticks=seen.started_ticks - 1), signal.SIGKILL)
+    send_signal(seen, signal.SIGSTOP)
 
     async def look_again() -> str:
-        now = look(bystander.pid)
+        now = read_stat(bystander.pid)
         return "gone" if now is None else now.state
 
     # Signals to a process arrive in the order they were sent, kills before all others.
@@ -53,11 +53,13 @@ def test_a_signal_for_one_that_is_gone_does_not_reach_the_next_with_its_number(b
 
 
 def test_what_a_host_began_is_found_when_the_host_itself_is_gone(tmp_path: Path) -> None:
-    gate = Gated(["/bin/sh", "-c", "sleep infinity & sleep infinity; :"], env={"PATH": os.environ["PATH"]}, log=tmp_path / "log")
+    gate = GatedProcess(
+        ["/bin/sh", "-c", "sleep infinity & sleep infinity; :"], env={"PATH": os.environ["PATH"]}, log=tmp_path / "log"
+    )
     child = gate.release()
 
     async def left() -> int:
-        return len(remaining([gate.process]))
+        return len(still_running([gate.process]))
 
     async def story() -> None:
         await until(left, lambda count: count == 3, seconds=SECONDS)
@@ -65,13 +67,13 @@ def test_what_a_host_began_is_found_when_the_host_itself_is_gone(tmp_path: Path)
         child.wait()
         assert not is_running(gate.process)
         assert await left() == 2
-        assert remaining([gate.process.model_copy(update={"mark": "another"})]) == []
+        assert still_running([gate.process.model_copy(update={"mark": "another"})]) == []
 
     try:
         asyncio.run(story())
     finally:
-        for seen in remaining([gate.process]):
-            send(seen, signal.SIGKILL)
+        for seen in still_running([gate.process]):
+            send_signal(seen, signal.SIGKILL)
     asyncio.run(until(left, lambda count: count == 0, seconds=SECONDS))
 
 
@@ -79,9 +81,9 @@ def test_a_process_whose_owner_dies_before_it_is_released_never_runs(tmp_path: P
     owner = f"""
 import os, signal
 from pathlib import Path
-from emulators.local.processes import Gated
-held = Gated(["touch", "{tmp_path}/held"], env=dict(os.environ), log=Path("{tmp_path}/log"))
-freed = Gated(["touch", "{tmp_path}/freed"], env=dict(os.environ), log=Path("{tmp_path}/log"))
+from emulators.local.processes import GatedProcess
+held = GatedProcess(["touch", "{tmp_path}/held"], env=dict(os.environ), log=Path("{tmp_path}/log"))
+freed = GatedProcess(["touch", "{tmp_path}/freed"], env=dict(os.environ), log=Path("{tmp_path}/log"))
 freed.release().wait()
 print(held.process.model_dump_json(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -103,7 +105,7 @@ def test_a_program_name_with_blanks_and_parentheses_is_read_over(tmp_path: Path)
     odd.symlink_to("/bin/sleep")
     child = subprocess.Popen([odd, "infinity"], start_new_session=True)
     try:
-        seen = look(child.pid)
+        seen = read_stat(child.pid)
         assert seen is not None
         assert seen.session == child.pid
     finally:

@@ -1,4 +1,4 @@
-"""Google's protobuf modules, which come without types, and the name that stands for their messages."""
+"""Google's protobuf modules, which have no type stubs, and the type of their messages."""
 
 from typing import Any, TypeAlias
 
@@ -7,6 +7,6 @@ from google.longrunning import operations_pb2  # type: ignore[import-untyped]
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
 Message: TypeAlias = Any
-"""A protobuf message, whose fields are known at run time only."""
+"""A protobuf message; its fields are known only at run time."""
 
 __all__ = ["Message", "error_details_pb2", "locations_pb2", "operations_pb2", "status_pb2"]

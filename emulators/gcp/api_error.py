@@ -1,12 +1,12 @@
-"""Answers other than yes, in the terms of both protocols."""
+"""Errors of a call: Google's canonical codes, their HTTP statuses, and the exceptions that both protocols send."""
 
 from enum import IntEnum
 
-from emulators.gcp.messages import Message
+from emulators.gcp.protobufs import Message
 
 
 class Code(IntEnum):
-    """Google's canonical codes: the status of a gRPC call, and what an HTTP status stands for."""
+    """Google's canonical codes, which gRPC sends as the status of a call."""
 
     CANCELLED = 1
     UNKNOWN = 2
@@ -44,7 +44,7 @@ HTTP_OF: dict[Code, tuple[int, str]] = {
     Code.UNAVAILABLE: (503, "backendError"),
     Code.DEADLINE_EXCEEDED: (504, "backendError"),
 }
-"""The HTTP status of a code, and the reason that Compute gives with it."""
+"""HTTP status of each code, and the reason that Compute sends with it."""
 
 _CODE_OF = {
     400: Code.INVALID_ARGUMENT,
@@ -63,22 +63,22 @@ _CODE_OF = {
 
 
 def code_of(status: int) -> Code:
-    """The code that an HTTP status stands for."""
+    """The canonical code of an HTTP status."""
     return _CODE_OF.get(status, Code.UNAVAILABLE if status >= 500 else Code.UNKNOWN)
 
 
-class Refusal(Exception):
-    """The call is refused: a canonical code, a sentence, details, and HTTP status and reason where they are unusual."""
+class ApiError(Exception):
+    """A refused call: canonical code, message, details, and HTTP status and reason if they differ from the code's."""
 
     def __init__(self, code: Code, message: str, *details: Message, status: int | None = None, reason: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.details = details
-        usual_status, usual_reason = HTTP_OF[code]
-        self.status = status or usual_status
-        self.reason = reason or usual_reason
+        default_status, default_reason = HTTP_OF[code]
+        self.status = status or default_status
+        self.reason = reason or default_reason
 
 
 class LostReply(Exception):
-    """The call was carried out, and its caller is not told."""
+    """The call was carried out, but its caller must get no reply."""

@@ -1,12 +1,12 @@
-"""Instances and operations as the Compute API sends them."""
+"""Instances and operations as JSON of the Compute API."""
 
 import base64
 import hashlib
 from datetime import datetime
 from typing import Any
 
+from emulators.gcp.api_error import HTTP_OF, Code
 from emulators.gcp.records import Machine, Operation, Stage
-from emulators.gcp.refusals import HTTP_OF, Code
 
 ROOT = "https://www.googleapis.com/compute/v1"
 _FIRST_ID = 10**18
@@ -21,19 +21,19 @@ _STATUSES = {
     Stage.DELETING: "STOPPING",
     Stage.GONE: "TERMINATED",
 }
-_STATUS_WORDS = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 503: "SERVICE UNAVAILABLE"}
+_STATUS_MESSAGES = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 503: "SERVICE UNAVAILABLE"}
 
 
 def zone_link(project: str, zone: str) -> str:
-    """The address of a zone."""
+    """The URL of a zone."""
     return f"{ROOT}/projects/{project}/zones/{zone}"
 
 
 def instance_json(machine: Machine, now: datetime) -> dict[str, Any]:
-    """An instance as it is now."""
+    """An instance in its current state."""
     zone = zone_link(machine.project, machine.zone)
     interfaces = [dict(interface) for interface in machine.body.get("networkInterfaces", [{}])]
-    if machine.addressed(now):
+    if machine.has_addresses(now):
         for interface, address in zip(interfaces, machine.addresses, strict=False):
             interface["networkIP"] = address
     shown = machine.body | {
@@ -55,13 +55,13 @@ def instance_json(machine: Machine, now: datetime) -> dict[str, Any]:
 
 
 def fingerprint(machine: Machine) -> str:
-    """What changes when the labels do, so that two who set them at once do not undo each other's work."""
+    """Hash of the labels, with which Compute detects concurrent changes to them."""
     text = ",".join(f"{key}={value}" for key, value in sorted(machine.labels.items()))
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def operation_json(operation: Operation, now: datetime) -> dict[str, Any]:
-    """An operation as it is now."""
+    """An operation in its current state."""
     zone, done = zone_link(operation.project, operation.zone), operation.done(now)
     shown: dict[str, Any] = {
         "kind": "compute#operation",
@@ -70,7 +70,7 @@ def operation_json(operation: Operation, now: datetime) -> dict[str, Any]:
         "operationType": operation.verb,
         "status": "DONE" if done else "RUNNING",
         "progress": 100 if done else 0,
-        "user": "system" if operation.by_cloud else "user@example.com",
+        "user": "system" if operation.by_system else "user@example.com",
         "insertTime": operation.created_at.isoformat(timespec="milliseconds"),
         "startTime": operation.created_at.isoformat(timespec="milliseconds"),
         "targetLink": f"{ROOT}/{operation.target}",
@@ -79,18 +79,18 @@ def operation_json(operation: Operation, now: datetime) -> dict[str, Any]:
     }
     if operation.request_id is not None:
         shown["clientOperationId"] = operation.request_id
-    if operation.by_cloud:
+    if operation.by_system:
         shown["statusMessage"] = "Instance was preempted."
     if operation.verb == "bulkInsert":
-        wanted, made = operation.wanted or 0, operation.made or 0
-        counted = {"status": "DONE" if done else "CREATING", "targetVmCount": wanted}
+        requested, created = operation.requested_count or 0, operation.created_count or 0
+        counts = {"status": "DONE" if done else "CREATING", "targetVmCount": requested}
         if done:
-            counted |= {"createdVmCount": made, "failedToCreateVmCount": wanted - made}
-        shown["instancesBulkInsertOperationMetadata"] = {"perLocationStatus": {f"zones/{operation.zone}": counted}}
+            counts |= {"createdVmCount": created, "failedToCreateVmCount": requested - created}
+        shown["instancesBulkInsertOperationMetadata"] = {"perLocationStatus": {f"zones/{operation.zone}": counts}}
     if done:
         shown["endTime"] = operation.done_at.isoformat(timespec="milliseconds")
     if done and operation.failures:
         status = operation.status or HTTP_OF[Code.INVALID_ARGUMENT][0]
-        shown["httpErrorStatusCode"], shown["httpErrorMessage"] = status, _STATUS_WORDS.get(status, "ERROR")
+        shown["httpErrorStatusCode"], shown["httpErrorMessage"] = status, _STATUS_MESSAGES.get(status, "ERROR")
         shown["error"] = {"errors": [{"code": str(failure.code), "message": failure.message} for failure in operation.failures]}
     return shown

@@ -1,28 +1,27 @@
-"""Compute's calls on projects, regions and zones: what is there, and how much of it may be used."""
+"""Methods of the Compute API on projects, regions and zones, with their quotas."""
 
 from collections import Counter
 from typing import Any
 
 from aiohttp import web
 
-from emulators.gcp import rules
-from emulators.gcp.behaviour import Fault, Scope
+from emulators.behaviour import Scope, region_of
+from emulators.gcp import admission, error_messages
 from emulators.gcp.cloud import Cloud
-from emulators.gcp.compute_wire import ROOT, zone_link
+from emulators.gcp.compute_json import ROOT, zone_link
+from emulators.gcp.faults import Fault
 from emulators.gcp.records import Api, Kind
-from emulators.gcp.store import known_zones
-from emulators.gcp.wording import region_of
 
-_PLENTY = 1000.0
-"""The limit of what nobody limited."""
+_DEFAULT_LIMIT = 1000.0
+"""Limit of a metric without a configured quota."""
 _METRICS = {Scope.REGION: "INSTANCES", Scope.PROJECT: "CPUS_ALL_REGIONS"}
-"""What is counted is instances, whatever the metric is called."""
+"""Default metrics; the usage of every metric is the number of instances."""
 
 Json = dict[str, Any]
 
 
-class PlaceCalls:
-    """One method for each call; each gives the JSON of its reply."""
+class LocationMethods:
+    """One function per API method; each returns the JSON of its reply."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -30,8 +29,8 @@ class PlaceCalls:
     async def project(self, request: web.Request, _: Fault | None) -> Json:
         """A project, with its quotas."""
         project = request.match_info["project"]
-        self._permit(project, "-")
-        quotas = self._quotas(Scope.PROJECT, project, known_zones(self._cloud.store))
+        self._check_permission(project, "-")
+        quotas = self._quotas(Scope.PROJECT, project, self._cloud.store.zones())
         return {"kind": "compute#project", "name": project, "selfLink": f"{ROOT}/projects/{project}", "quotas": quotas}
 
     async def region(self, request: web.Request, _: Fault | None) -> Json:
@@ -39,36 +38,36 @@ class PlaceCalls:
         project, region = request.match_info["project"], request.match_info["region"]
         regions = self._regions()
         if region not in regions:
-            raise rules.not_found(f"projects/{project}/regions/{region}")
-        self._permit(project, regions[region][0])
+            raise error_messages.not_found(f"projects/{project}/regions/{region}")
+        self._check_permission(project, regions[region][0])
         return self._region(project, region, regions[region])
 
     async def regions(self, request: web.Request, _: Fault | None) -> Json:
         """All regions."""
         project = request.match_info["project"]
-        self._permit(project, "-")
+        self._check_permission(project, "-")
         return {"kind": "compute#regionList", "items": [self._region(project, *region) for region in self._regions().items()]}
 
     async def zone(self, request: web.Request, _: Fault | None) -> Json:
         """A zone."""
         project, zone = request.match_info["project"], request.match_info["zone"]
-        self._permit(project, zone)
-        if zone not in known_zones(self._cloud.store):
-            raise rules.not_found(f"projects/{project}/zones/{zone}")
+        self._check_permission(project, zone)
+        if zone not in self._cloud.store.zones():
+            raise error_messages.not_found(f"projects/{project}/zones/{zone}")
         return self._zone(project, zone)
 
     async def zones(self, request: web.Request, _: Fault | None) -> Json:
         """All zones."""
         project = request.match_info["project"]
-        self._permit(project, "-")
-        return {"kind": "compute#zoneList", "items": [self._zone(project, zone) for zone in known_zones(self._cloud.store)]}
+        self._check_permission(project, "-")
+        return {"kind": "compute#zoneList", "items": [self._zone(project, zone) for zone in self._cloud.store.zones()]}
 
-    def _permit(self, project: str, zone: str) -> None:
-        rules.permit(self._cloud.behaviour(zone), Api.COMPUTE, project=project, zone=zone)
+    def _check_permission(self, project: str, zone: str) -> None:
+        admission.check_permission(self._cloud.behaviour(zone), Api.COMPUTE, project=project, zone=zone)
 
     def _regions(self) -> dict[str, list[str]]:
         regions: dict[str, list[str]] = {}
-        for zone in known_zones(self._cloud.store):
+        for zone in self._cloud.store.zones():
             regions.setdefault(region_of(zone), []).append(zone)
         return regions
 
@@ -87,11 +86,11 @@ class PlaceCalls:
         return {"kind": "compute#zone", "name": zone, "status": "UP", "region": region, "selfLink": zone_link(project, zone)}
 
     def _quotas(self, scope: Scope, project: str, zones: list[str]) -> list[Json]:
-        """The quotas that the zones were given at this scope, and how much of each is used."""
+        """The quotas of the zones at this scope, with their usage."""
         used = Counter(
             m.zone for m in self._cloud.store.machines(self._cloud.now()) if (m.kind, m.project) == (Kind.INSTANCE, project)
         )
-        limits = {_METRICS[scope]: _PLENTY}
+        limits = {_METRICS[scope]: _DEFAULT_LIMIT}
         for quota in (self._cloud.behaviour(zone).quota for zone in zones):
             if quota is not None and quota.scope is scope:
                 limits[quota.metric or _METRICS[scope]] = float(quota.limit)

@@ -1,15 +1,15 @@
-"""What a call asks the cloud for, once it is found to be well-formed."""
+"""Machines to create, already validated, and the API call that requests them."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from emulators.gcp.behaviour import Failure, Fault
+from emulators.gcp.faults import Failure, Fault
 from emulators.gcp.records import Key, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """One machine to make, already found to be well-formed."""
+class MachineSpec:
+    """One validated machine to create."""
 
     kind: Kind
     project: str
@@ -21,18 +21,18 @@ class Order:
     spot: bool = False
     reserved: bool = False
     stops_when_preempted: bool = True
-    waits_seconds: float | None = None
-    """How long it may wait for room; unset, it does not wait."""
+    pending_seconds: float | None = None
+    """How long it may wait for capacity; unset, it does not wait."""
 
     @property
     def key(self) -> Key:
-        """What no two machines share at a time."""
+        """The key of the machine."""
         return Key(self.kind, self.project, self.zone, self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
-    """A write as it arrived: what it is called in its operation, the id that makes it repeatable, and what shall go wrong."""
+class WriteCall:
+    """A write: the verb of its operation, its request id and its fault."""
 
     verb: str
     request_id: str | None = None
@@ -40,17 +40,17 @@ class Call:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What its operation shall fail with."""
+        """The errors with which the fault fails the operation."""
         return () if self.fault is None else self.fault.operation
 
     @property
     def status(self) -> int | None:
-        """The HTTP status that the failures shall stand for."""
+        """The HTTP status of those errors."""
         return None if self.fault is None else self.fault.status
 
 
-def link(key: Key) -> str:
-    """The full name of a machine as its API spells it."""
+def full_name(key: Key) -> str:
+    """The resource name of a machine in its API."""
     if key.kind is Kind.INSTANCE:
         return f"projects/{key.project}/zones/{key.zone}/instances/{key.name}"
     return f"projects/{key.project}/locations/{key.zone}/nodes/{key.name}"
