@@ -66,7 +66,7 @@ def test_the_error_of_a_query_keeps_the_code_that_the_workflow_gave_it(machine: 
         client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
         handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)
         async with Worker(client, task_queue=name, workflows=[Pausable], workflow_runner=UnsandboxedWorkflowRunner()):
-            with pytest.raises(Refused, match="^it would take too long") as refused:
+            with pytest.raises(Refused, match=r"^it would take too long") as refused:
                 await Calls(client, name).query(DECISION, Done)
             await handle.terminate()
         assert refused.value.code is ErrorCode.CLUSTER_TOO_LARGE
