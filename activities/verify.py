@@ -24,6 +24,7 @@ from activities.temporal_reads import (
 )
 from penstock.contract import names
 from penstock.contract.answers import Difference, Verdict
+from penstock.contract.error_codes import ErrorCode
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.requests import VerifyRequest
 from penstock.contract.slices import SliceLifecycle
@@ -114,7 +115,7 @@ class VerifyActivities:
         """What the autoscaler holds; one that is closed holds nothing any more, but knows where to look."""
         state = await last_state_of(self._client, cluster)
         if state is None or state.config is None:
-            raise ApplicationError(f"there is no cluster {cluster}", type="NoSuchCluster", non_retryable=True)
+            raise ApplicationError(f"there is no cluster {cluster}", type=ErrorCode.NO_SUCH_CLUSTER, non_retryable=True)
         if await is_running(self._client, names.autoscaler_id(cluster)):
             return state
         return state.model_copy(update={"slices": (), "starting": ()})

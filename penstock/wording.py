@@ -27,13 +27,15 @@ def shortened(text: str, longest: int) -> str:
 
 
 def similar(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
-    """Known names that resemble the given one, best first."""
-    return get_close_matches(name[:LONGEST_MATCHED], list(known), n=most)
+    """Known names that resemble the given one, best first; else those with it as one of their words: `tier`, `quota_tier`."""
+    names = list(known)
+    close = get_close_matches(name[:LONGEST_MATCHED], names, n=most)
+    return close or [other for other in names if name in other.split("_")][:most]
 
 
-def did_you_mean(name: str, known: Sequence[str], *, noun: str = "known", most: int = 1) -> str:
-    """`did you mean a?` for a name like a known one; else the known names: `known: a, b and 3 more`."""
+def did_you_mean(name: str, known: Sequence[str], *, noun: str = "known", most: int = 1, listing: int = LISTED) -> str:
+    """`did you mean a?` for a name like a known one; else the first `listing` known names: `known: a, b and 3 more`."""
     close = similar(name, known, most=most)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return f"{noun}: {listed(known) or 'none'}"
+    return f"{noun}: {listed(known, listing) or 'none'}"

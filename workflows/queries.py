@@ -5,6 +5,7 @@ from datetime import datetime
 from temporalio.exceptions import ApplicationError
 
 from penstock.contract.answers import TOO_LARGE
+from penstock.contract.error_codes import ErrorCode, with_code
 from penstock.contract.problems import BadMessage
 from penstock.core.answers.explain import Explanation, explain
 from penstock.core.answers.remedy import BRIEF_EFFORT, remedies_for
@@ -57,7 +58,7 @@ class QueryAnswers:
             raise ApplicationError("the cluster has no configuration yet; apply one")
         runs = sum(len(source.demand.workload.runs) for source in state.demand.values())
         if runs + len(state.slices) > LARGEST_DECIDED:
-            raise ApplicationError(TOO_LARGE)
+            raise ApplicationError(with_code(ErrorCode.CLUSTER_TOO_LARGE, TOO_LARGE))
         if self._state is not state or self._made is None:
             view = snapshot_of(state)
             self._state, self._made = state, (view, decide(view.snapshot))

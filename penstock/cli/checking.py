@@ -12,6 +12,7 @@ from penstock.cli.presence import is_known, no_such_cluster, no_worker, only_clu
 from penstock.cli.render_checks import examination_view, verdict_view
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import DoctorReport, Finding, Verdict
+from penstock.contract.error_codes import ErrorCode
 from penstock.contract.names import DOCTOR, VERIFY
 from penstock.contract.requests import VerifyRequest
 
@@ -74,7 +75,7 @@ async def _verdict(client: "Client", cluster: str) -> Verdict:
         )
     except WorkflowFailureError as failure:
         cause = failure.cause.cause if isinstance(failure.cause, ActivityError) else failure.cause
-        if isinstance(cause, ApplicationError) and cause.type == "NoSuchCluster":
+        if isinstance(cause, ApplicationError) and cause.type == ErrorCode.NO_SUCH_CLUSTER:
             raise await no_such_cluster(client, cluster) from None
         raise CommandFailed(f"{cluster} could not be verified: {cause}", code=EXIT_REFUSED) from None
     return found

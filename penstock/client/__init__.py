@@ -1,6 +1,7 @@
-"""The way in for controllers and operators."""
+"""The public API of a cluster: `AutoscalerClient`, and the errors it raises."""
 
 from penstock.client.autoscaler import AutoscalerClient
-from penstock.client.calls import NoSuchCluster, Refused
+from penstock.client.errors import ClientError, NoSuchCluster, NoSuchSlice, Refused
+from penstock.contract.error_codes import ErrorCode
 
-__all__ = ["AutoscalerClient", "NoSuchCluster", "Refused"]
+__all__ = ["AutoscalerClient", "ClientError", "ErrorCode", "NoSuchCluster", "NoSuchSlice", "Refused"]

@@ -1,4 +1,4 @@
-"""The way in for controllers and operators: tell a cluster what waits and runs, ask how it is, give it orders."""
+"""`AutoscalerClient`: report demand and usage to one cluster, query it, and operate it."""
 
 import asyncio
 import time
@@ -8,14 +8,17 @@ from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
-from penstock.client.calls import Calls, Refused
+from penstock.client.calls import Calls
+from penstock.client.errors import NoSuchSlice, Refused
+from penstock.client.outbox import Outbox, Tasks, as_demand, usage_parts
 from penstock.contract import names
-from penstock.contract.answers import TOO_LARGE, Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import (
     DEFAULT_SOURCE,
     LARGEST_MESSAGE,
@@ -33,7 +36,7 @@ from penstock.contract.messages import (
     UsageMessage,
     size_of,
 )
-from penstock.contract.sending import Outbox, Tasks, as_demand
+from penstock.contract.slices import SliceLifecycle
 from penstock.core.answers.explain import Explanation, explain
 from penstock.core.answers.remedy import remedies_for
 from penstock.core.answers.snapshot import snapshot_of
@@ -46,15 +49,20 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, StandingItem
 
 CHECKED_AFTER_SECONDS = 10.0
-"""Reports get no answer: so often at most a reporter asks by itself whether everything must be sent again."""
-FIRST_START = "a new autoscaler knows no slices; whatever exists is found before anything is ordered"
+"""Reports are signals, which are not answered: the client queries at most this often whether a resync is needed."""
+FIRST_START = "a new autoscaler has an empty ledger: existing slices are found before anything is launched"
 _WANTS: TypeAdapter[tuple[StandingItem, ...]] = TypeAdapter(tuple[StandingItem, ...])
 
 
 class AutoscalerClient:
-    """One cluster's autoscaler. It numbers what it sends, sends differences, and sends everything again when told to.
+    """One cluster's autoscaler.
 
-    Calls wait until a worker answers; bound them with `asyncio.timeout`.
+    Controllers report demand and usage: `submit_demand` or `report`, `usage`, `confirm_drain`. The client numbers each message
+    with an epoch and a revision, sends deltas, and sends a snapshot when the autoscaler needs a resync. Queries: `status`,
+    `decision`, `explain`, `slices`, `lifecycle`, `dump`. Operations: `apply_config`, `drain`, `pause` and the others.
+
+    Calls raise `ClientError` with a `code`: `NoSuchCluster` if the autoscaler does not run, `Refused` if it refuses a request,
+    `NoSuchSlice`. They wait until a worker answers; bound them with `asyncio.timeout`.
     """
 
     def __init__(self, client: Client, cluster: str, *, task_queue: str = names.TASK_QUEUE) -> None:
@@ -68,9 +76,9 @@ class AutoscalerClient:
         self._checked = time.monotonic()
 
     async def start(self, config: ClusterConfig, *, exists_ok: bool = True) -> bool:
-        """Start the cluster; False if it runs already. It then keeps the configuration it has."""
+        """Start the cluster. If it runs already it keeps its configuration: False, or `Refused` without `exists_ok`."""
         if config.cluster != self.cluster:
-            raise Refused(f"cluster: the configuration is of {config.cluster}, not of {self.cluster}")
+            raise Refused(f"cluster: the configuration is for {config.cluster}, not for {self.cluster}", ErrorCode.BAD_INPUT)
         now = datetime.now(UTC)
         began = RecoveryBegan(at=now, id=f"start-{uuid4().hex}", reason=FIRST_START)
         attribute = SearchAttributePair(SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE), self.cluster)
@@ -85,14 +93,14 @@ class AutoscalerClient:
             )
         except WorkflowAlreadyStartedError:
             if not exists_ok:
-                raise Refused(f"cluster {self.cluster} runs already") from None
+                raise Refused(f"cluster {self.cluster} runs already", ErrorCode.ALREADY_RUNNING) from None
             return False
         return True
 
-    # What a controller tells.
+    # Reports of a controller.
 
     async def submit_demand(self, tasks: Tasks, *, source: str = DEFAULT_SOURCE) -> Accepted:
-        """Say what waits, all of it, most urgent first; answers with the revision that stands."""
+        """Replace the demand of a source with these pending tasks, most urgent first. Returns the accepted revision."""
         demand = as_demand(tasks)
         async with self._one_at_a_time:
             outbox = self._outbox(source)
@@ -110,9 +118,9 @@ class AutoscalerClient:
         confirmed: Iterable[str] = (),
         source: str = DEFAULT_SOURCE,
     ) -> None:
-        """Say what waits, what runs where and which drains are done, of one moment. What is not given stays as it was."""
+        """Report pending tasks, usage and confirmed drains of one moment, without an answer. Omitted parts stay unchanged."""
         async with self._one_at_a_time:
-            *first, last = _usage_parts(usage or {}) or [{}]
+            *first, last = usage_parts(usage or {}) or [{}]
             for part in first:
                 await self._calls.signal(names.USAGE, UsageMessage(usage=part))
             rest = ReportMessage(usage=last or None, confirmed=tuple(confirmed))
@@ -133,38 +141,38 @@ class AutoscalerClient:
             outbox.delivered(demand)
 
     async def usage(self, usage: Mapping[str, Any]) -> None:
-        """Say what runs where: per slice one word, or one usage per host."""
-        for part in _usage_parts(usage):
+        """Report usage by slice id: a state such as `idle` or `busy`, or one usage per host."""
+        for part in usage_parts(usage):
             await self._calls.signal(names.USAGE, UsageMessage(usage=part))
 
     async def confirm_drain(self, *slice_ids: str) -> None:
-        """Say that nothing runs on these slices any more."""
+        """Confirm that nothing runs on these slices any more, so that their drains can complete."""
         await self._calls.signal(names.CONFIRM_DRAIN, ConfirmDrainMessage(slices=slice_ids))
 
-    # What anyone may ask.
+    # Queries.
 
     async def status(self, since: int | None = None) -> ClusterStatus:
-        """How the cluster is; with the version one has, a short answer if nothing changed."""
+        """The cluster's status. With `since`, an answer without `changed` if the version is still that one."""
         sent = {source: outbox.stamp for source, outbox in self._outboxes.items() if outbox.is_delivered}
         status = await self._calls.query(names.STATUS, ClusterStatus, StatusRequest(since=since))
         self._note(status, sent)
         return status
 
     async def decision(self) -> DecisionSummary:
-        """What would be decided now, and why. A large cluster is decided on here, by its dump."""
+        """The decision on the current state, with reasons. For a large cluster it is computed here, from the dump."""
         try:
             return await self._calls.query(names.DECISION, DecisionSummary)
         except Refused as refused:
-            if TOO_LARGE not in str(refused):
+            if refused.code is not ErrorCode.CLUSTER_TOO_LARGE:
                 raise
         return await asyncio.to_thread(_summary_of, await self.dump())
 
     async def explain(self, task_id: str) -> Explanation:
-        """What becomes of one task, and why. A large cluster is decided on here, by its dump."""
+        """Where one task is placed, or why it is not. For a large cluster it is computed here, from the dump."""
         try:
             return await self._calls.query(names.EXPLAIN, Explanation, task_id)
         except Refused as refused:
-            if TOO_LARGE not in str(refused):
+            if refused.code is not ErrorCode.CLUSTER_TOO_LARGE:
                 raise
         return await asyncio.to_thread(explain, await self.dump(), task_id)
 
@@ -185,56 +193,68 @@ class AutoscalerClient:
                 yield piece
             page, pages = found.page, found.pages
 
+    async def lifecycle(self, slice_id: str) -> SliceLifecycle:
+        """The state and the moves of one slice, from its own workflow, also after it ended; raises `NoSuchSlice`."""
+        group = names.group_named_in(slice_id)
+        if group is None:
+            raise NoSuchSlice(slice_id)
+        handle = self._client.get_workflow_handle(names.slice_workflow_id(self.cluster, group, slice_id))
+        try:
+            found: SliceLifecycle = await handle.query(names.LIFECYCLE, result_type=SliceLifecycle)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise NoSuchSlice(slice_id) from None
+            raise
+        return found
+
     async def dump(self) -> AutoscalerState:
-        """Everything the autoscaler knows."""
+        """The autoscaler's whole state."""
         return await self._calls.query(names.DUMP, AutoscalerState)
 
-    # What an operator orders.
+    # Operations.
 
     async def apply_config(self, config: ClusterConfig | Mapping[str, Any]) -> Done:
-        """A new configuration, in place of the one that stands."""
+        """Replace the configuration."""
         return await self._order(names.APPLY_CONFIG, config)
 
     async def request_capacity(
         self, owner: str, wants: Sequence[StandingItem | Mapping[str, Any]], *, expires: datetime | None = None
     ) -> Done:
-        """A floor of capacity for an owner, in place of the one it had."""
+        """Set the standing request of an owner: capacity that exists whether used or not. Replaces the owner's last one."""
         items = _WANTS.validate_python(list(wants))
         return await self._order(names.REQUEST_CAPACITY, CapacityMessage(owner=owner, wants=items, expires=expires))
 
     async def release_capacity(self, owner: str) -> Done:
-        """Withdraw an owner's floor."""
+        """Withdraw the standing request of an owner."""
         return await self._order(names.REQUEST_CAPACITY, CapacityMessage(owner=owner))
 
     async def drain(self, slice_id: str, *, cause: str = "operator", force: bool = False) -> Done:
-        """Empty a slice and give it back; with `force` also if work is left on it at the deadline."""
+        """Drain a slice: no new work, then delete it. With `force` it is deleted at the deadline even if it is not empty."""
         return await self._order(names.DRAIN_SLICE, DrainMessage(slice_id=slice_id, cause=cause, force=force))
 
     async def cancel_drain(self, slice_id: str) -> Done:
-        """Let a draining slice serve again."""
+        """Return a draining slice to READY."""
         return await self._order(names.CANCEL_DRAIN, CancelDrainMessage(slice_id=slice_id))
 
     async def clear_block(self, group: str | None = None) -> Done:
-        """Ask the cloud again, for one group or for all."""
+        """Clear the blocks of one group, or of all groups, so that launches are tried again."""
         return await self._order(names.CLEAR_BLOCK, ClearBlockMessage(group=group))
 
     async def pause(self, reason: str = "") -> Done:
-        """Launch and drain nothing until resumed."""
+        """Stop launching and draining until `resume`."""
         return await self._order(names.PAUSE, PauseMessage(reason=reason))
 
     async def resume(self) -> Done:
-        """Let decisions go on."""
+        """Launch and drain again."""
         return await self._order(names.RESUME, ResumeMessage())
 
     async def delete(self, *, force: bool = False) -> Done:
-        """Give every slice back and end the autoscaler; with `force` without waiting until slices are empty."""
+        """Drain and delete every slice, then end the autoscaler. With `force`, delete slices without draining them."""
         return await self._order(names.CLOSE, CloseMessage(force=force))
 
     async def deleted(self) -> None:
-        """Return once the cluster was deleted to its end."""
+        """Return once a deleted cluster's autoscaler has ended."""
         await self._calls.end()
-
-    # How.
 
     def _outbox(self, source: str) -> Outbox:
         return self._outboxes.setdefault(source, Outbox(source, self._epoch))
@@ -248,24 +268,24 @@ class AutoscalerClient:
         return accepted
 
     async def _check(self, source: str) -> None:
-        """Find out now and then whether what was sent by signal arrived as it was meant."""
+        """Query from time to time whether demand sent by signal was applied."""
         if source in self._outboxes and time.monotonic() - self._checked > CHECKED_AFTER_SECONDS:
             await self.status()
 
     def _note(self, status: ClusterStatus, sent: Mapping[str, tuple[int, int]]) -> None:
-        """Send everything again where what stands is not what was sent: it was missed, reset, or someone else sent something.
+        """Schedule a snapshot for each source whose applied revision is not the one sent: lost, reset, or sent by another client.
 
-        Nothing is known of what is sent while the answer was on its way.
+        Sources that sent something while the query was in flight are skipped.
         """
         if not status.changed:
             return
         self._checked = time.monotonic()
         for source, outbox in self._outboxes.items():
-            stands = status.demand.get(source)
+            applied = status.demand.get(source)
             if sent.get(source) != outbox.stamp:
                 continue
-            if stands is None or stands.resync_needed or (stands.epoch, stands.revision) != outbox.stamp:
-                outbox.begin_again(after=stands.epoch if stands else -1)
+            if applied is None or applied.resync_needed or (applied.epoch, applied.revision) != outbox.stamp:
+                outbox.begin_again(after=applied.epoch if applied else -1)
 
     async def _order(self, name: str, message: Any) -> Done:
         return await self._calls.update(name, message, Done)
@@ -275,15 +295,3 @@ def _summary_of(state: AutoscalerState) -> DecisionSummary:
     view = snapshot_of(state)
     decision = decide(view.snapshot)
     return summarize(decision, view.demand, remedies_for(view.snapshot, decision))
-
-
-def _usage_parts(usage: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Usage as plain JSON, in as many messages as it takes."""
-    plain: dict[str, Any] = to_jsonable_python(dict(usage))
-    if not plain:
-        return []
-    if len(plain) == 1 or size_of(UsageMessage(usage=plain)) <= LARGEST_MESSAGE // 2:
-        return [plain]
-    names_of = list(plain)
-    halves = (names_of[: len(names_of) // 2], names_of[len(names_of) // 2 :])
-    return [part for half in halves for part in _usage_parts({name: plain[name] for name in half})]

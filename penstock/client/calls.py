@@ -1,4 +1,4 @@
-"""Calls to one cluster's workflow, and what goes wrong with them, in words."""
+"""Updates, queries and signals to one cluster's workflow, with retries, and its failures as `ClientError`."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,34 +18,24 @@ from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from penstock.client.errors import NoSuchCluster, Refused
 from penstock.contract import names
+from penstock.contract.error_codes import ErrorCode, split_code
 from penstock.contract.messages import LARGEST_MESSAGE, size_of
 
 TRIES = 20
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
-"""Runs change within milliseconds, and seldom twice in a row; a server that sends back for so long is in trouble."""
+"""A workflow continues as new within milliseconds, and seldom twice in a row; twenty rejections mean that something is wrong."""
 _NOT_READY = b"WorkflowNotReadyFailure"
-"""How Temporal marks an update that met a run on its way out."""
-_UNSEEN = "UnprocessedUpdate"
-"""How Temporal marks an update that it gave to a worker and got no word of: no workflow has seen it."""
+"""How Temporal marks an update that reached a run about to continue as new."""
+_UNPROCESSED = "UnprocessedUpdate"
+"""How Temporal marks an update that it gave to a worker and got no answer for: no workflow has processed it."""
 
 T = TypeVar("T")
 
 
-class NoSuchCluster(LookupError):
-    """No autoscaler of that name runs."""
-
-    def __init__(self, cluster: str) -> None:
-        super().__init__(f"there is no cluster {cluster!r} here; start it with its configuration")
-        self.cluster = cluster
-
-
-class Refused(Exception):
-    """The autoscaler did not take it, and says why."""
-
-
 class Calls:
-    """Updates, queries and signals of one cluster. Runs of its workflow come and go; callers do not notice."""
+    """Calls to one cluster's autoscaler. They follow the workflow when it continues as new."""
 
     def __init__(self, client: Client, cluster: str) -> None:
         self._client = client
@@ -53,7 +43,7 @@ class Calls:
 
     async def end(self) -> None:
         """Return once the workflow has ended."""
-        with self._in_words():
+        with self._client_errors():
             await self._handle.result()
 
     @property
@@ -61,8 +51,8 @@ class Calls:
         return self._client.get_workflow_handle(names.autoscaler_id(self._cluster))
 
     async def update(self, name: str, message: Any, result: type[T]) -> T:
-        """Tried again while runs change: a message that meets one on its way out may be sent back. All updates are repeatable."""
-        with self._in_words():
+        """Send an update. Retried when it reaches a run that is about to continue as new: all updates are idempotent."""
+        with self._client_errors():
             for attempt in range(TRIES):
                 try:
                     answer: T = await self._handle.execute_update(name, _fitting(name, message), result_type=result)
@@ -71,14 +61,14 @@ class Calls:
                     if _NOT_READY not in error.raw_grpc_status or attempt == TRIES - 1:
                         raise
                 except WorkflowUpdateFailedError as error:
-                    if not _is_unseen(error) or attempt == TRIES - 1:
+                    if not _is_unprocessed(error) or attempt == TRIES - 1:
                         raise
                 await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
         raise AssertionError("the last attempt returns or raises")
 
     async def query(self, name: str, result: type[T], *arguments: Any) -> T:
-        """The answer of the run that is there now."""
-        with self._in_words():
+        """The answer of the current run."""
+        with self._client_errors():
             for attempt in range(TRIES):
                 try:
                     answer: T = await self._handle.query(
@@ -88,27 +78,28 @@ class Calls:
                 except WorkflowQueryRejectedError as rejected:
                     if rejected.status != WorkflowExecutionStatus.CONTINUED_AS_NEW or attempt == TRIES - 1:
                         raise
-                    # The run that was asked has just made way for the next one, which is asked now.
+                    # The run has just continued as new; the next attempt reaches the new run.
         raise AssertionError("the last attempt returns or raises")
 
     async def signal(self, name: str, message: Any) -> None:
-        """Send what needs no answer."""
-        with self._in_words():
+        """Send a signal, which is not answered."""
+        with self._client_errors():
             await self._handle.signal(name, _fitting(name, message))
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """What goes wrong, as one of two exceptions; anything else is the connection's own."""
+    def _client_errors(self) -> Iterator[None]:
+        """Turn Temporal's exceptions into `ClientError`; those of the connection itself pass."""
         try:
             yield
         except WorkflowUpdateFailedError as error:
             raise Refused(getattr(error.cause, "message", str(error.cause))) from None
         except WorkflowUpdateRPCTimeoutOrCancelledError:
-            # The SDK's own word for both; whoever set the deadline or cancelled waits for Python's.
+            # The SDK raises this for a deadline and for a cancelled caller alike; callers expect Python's own exceptions.
             task = asyncio.current_task()
             raise asyncio.CancelledError if task is not None and task.cancelling() else TimeoutError from None
         except WorkflowQueryFailedError as error:
-            raise Refused(str(error)) from None
+            code, message = split_code(str(error))
+            raise Refused(message, code) from None
         except WorkflowQueryRejectedError:
             raise NoSuchCluster(self._cluster) from None
         except RPCError as error:
@@ -117,12 +108,12 @@ class Calls:
             raise
 
 
-def _is_unseen(error: WorkflowUpdateFailedError) -> bool:
-    return isinstance(error.cause, ApplicationError) and error.cause.type == _UNSEEN
+def _is_unprocessed(error: WorkflowUpdateFailedError) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == _UNPROCESSED
 
 
 def _fitting(name: str, message: Any) -> Any:
     """The message, unless it is too large to send."""
-    if size_of(message) > LARGEST_MESSAGE:
-        raise Refused(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {size_of(message)}")
+    if (size := size_of(message)) > LARGEST_MESSAGE:
+        raise Refused(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {size}", ErrorCode.MESSAGE_TOO_LARGE)
     return message

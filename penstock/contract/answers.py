@@ -8,8 +8,8 @@ from penstock.model.slices import Availability, Slice, SliceState
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
-TOO_LARGE = "the cluster is too large to be decided on while others wait; decide on its dump, as the client does"
-"""The answer of a query that would take longer than Temporal allows."""
+TOO_LARGE = "the cluster is too large to decide on in a query; decide on its dump, as AutoscalerClient does"
+"""The error of a query that would take longer than Temporal allows."""
 
 
 class Accepted(Value):

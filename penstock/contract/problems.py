@@ -1,28 +1,29 @@
-"""Mistakes in messages and files, in words that name the field and the fix."""
+"""Describe pydantic validation errors in sentences that name the field, its value and the fix."""
 
 import re
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock import wording
 from penstock.model.cluster import Where
 from penstock.model.demand import MOST_TASKS
 from penstock.model.packed import LONGEST_COLUMN
+from penstock.wording import did_you_mean
 
 _SHOWN = 60
 """Characters of an offending value that are shown."""
 _KEYS = 5
-"""Keys that an object is told by."""
-_TOLD = 5
-"""Mistakes of one message that are told; whoever mends them sees the others next time."""
+"""Keys listed as examples of what an object may contain."""
+_DESCRIBED = 5
+"""Errors of one message that are described; the rest are only counted."""
 LONGEST_PROBLEM = 500
-"""Characters of what is said about one message or task: it is kept in the state, and what was sent may be megabytes."""
+"""Characters kept of the description of one message or task: it is stored in the state, while the message may be megabytes."""
 LONGEST_NAME = 100
-"""Characters that are kept of a message's name: a signal may have any."""
+"""Characters kept of a message's name: a signal may have any name."""
 _MOMENT = "a moment like 2026-11-17T05:00:00Z"
 _SHOULD_BE = {
     "greater_than_equal": "{ge:g} or more",
@@ -43,40 +44,35 @@ _SHOULD_BE = {
     "datetime_from_date_parsing": _MOMENT,
     "datetime_object_invalid": _MOMENT,
 }
-"""What a value should be instead, by the kind of its mistake."""
+"""The expected value, by pydantic's error type."""
 _NAME = re.compile(r"\^\[a-z0-9\]\(\[-a-z0-9(?P<more>[_.]+)\]")
-"""How the patterns of names begin; what they allow beside letters, digits and dashes differs."""
+"""How the patterns of names begin. They differ in the characters allowed beside letters, digits and dashes."""
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class BadMessage(ValueError):
-    """A message that cannot be used, and why."""
+    """A message that cannot be used; the text says why."""
 
 
 def read(model: type[T], raw: bytes) -> T:
-    """The message in some JSON; raises `BadMessage` with what is wrong with it."""
+    """Parse JSON into a message; raises `BadMessage` with a description of every error."""
     try:
         return model.model_validate_json(raw, context={LONGEST_COLUMN: MOST_TASKS})
     except ValidationError as error:
-        raise BadMessage(told(error, model)) from None
+        raise BadMessage(describe_errors(error.errors(include_url=False), model)) from None
 
 
-def told(error: ValidationError, model: type[BaseModel]) -> str:
-    """What a validation found, in one line."""
-    return in_words(error.errors(include_url=False), model)
-
-
-def in_words(details: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
-    """The first mistakes, in one line."""
-    found = [f"{path_text(d['loc'])}: {message_of(d, model)}" if d["loc"] else message_of(d, model) for d in details[:_TOLD]]
-    more = f"; and {len(details) - _TOLD} more" if len(details) > _TOLD else ""
+def describe_errors(details: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
+    """The first errors in one line, and how many more there are."""
+    found = [f"{path_text(d['loc'])}: {message_of(d, model)}" if d["loc"] else message_of(d, model) for d in details[:_DESCRIBED]]
+    more = f"; and {len(details) - _DESCRIBED} more" if len(details) > _DESCRIBED else ""
     return shortened("; ".join(found), LONGEST_PROBLEM - len(more)) + more
 
 
 def shortened(text: str, longest: int = LONGEST_PROBLEM) -> str:
-    """The text, or its beginning if it is longer."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    """The text, cut to the length that is stored."""
+    return wording.shortened(text, longest)
 
 
 def path_text(where: Iterable[str | int]) -> str:
@@ -88,41 +84,40 @@ def path_text(where: Iterable[str | int]) -> str:
 
 
 def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
-    """One mistake in words: what is wrong, and what to write instead."""
+    """One error as a sentence: what is wrong, and what to write instead."""
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        known = _known_keys(model, detail["loc"][:-1])
-        close = get_close_matches(str(detail["loc"][-1])[:_SHOWN], known, n=1)
-        return "unknown key; " + (f"did you mean {close[0]}?" if close else f"known keys: {', '.join(known)}")
-    if kind == "model_type" and (known := _known_keys(model, detail["loc"])):
+        known = known_keys(model, detail["loc"][:-1])
+        return f"unknown key; {did_you_mean(str(detail['loc'][-1]), known, noun='known keys', listing=len(known))}"
+    if kind == "model_type" and (known := known_keys(model, detail["loc"])):
         return f"should be an object with keys such as {', '.join(known[:_KEYS])}, not {_shown(value)}"
     if kind == "missing":
         return "is missing; add it"
     if kind in ("value_error", "assertion_error"):
         return str(detail["ctx"]["error"])
     if kind in ("string_type", "string_too_short"):
-        return _no_text(value)
+        return _not_text(value)
     if kind == "string_pattern_mismatch":
-        return _misspelt(str(value), detail["ctx"]["pattern"])
+        return _bad_characters(str(value), detail["ctx"]["pattern"])
     if kind in _SHOULD_BE:
         return f"should be {_SHOULD_BE[kind].format(**detail.get('ctx', {}))}, not {_shown(value)}"
     return f"{detail['msg'].removeprefix('Input ')}, not {_shown(value)}"
 
 
-def _no_text(value: Any) -> str:
-    """What is wrong with a value where a text should be."""
+def _not_text(value: Any) -> str:
+    """What is wrong with a value where a text is expected."""
     if value is None or value == "":
         return "is empty; write a text"
     if isinstance(value, list | dict):
         return f"should be a text, not {_shown(value)}"
-    return f'{_shown(value)} is not a text; put it in quotes: "{_cut(str(value).lower())}"'
+    return f'{_shown(value)} is not a text; put it in quotes: "{wording.shortened(str(value).lower(), _SHOWN)}"'
 
 
-def _misspelt(text: str, pattern: str) -> str:
-    """What a text may be made of, where it is made of something else."""
+def _bad_characters(text: str, pattern: str) -> str:
+    """Which characters a text may contain, and how to write this one with them."""
     name = _NAME.match(pattern)
     if name is None:
-        return f"{_shown(text)} has characters that nobody sees, such as tabs or ends of lines; remove them"
+        return f"{_shown(text)} contains control characters, such as tabs or newlines; remove them"
     allowed = " ".join(("-", *name["more"]))
     like = re.sub(rf"[^a-z0-9{name['more']}]+", "-", text.lower()[:_SHOWN]).strip("-_.")
     hint = f"; write it like {like}" if like else ""
@@ -130,44 +125,45 @@ def _misspelt(text: str, pattern: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    return _cut(repr(value))
+    return wording.shortened(repr(value), _SHOWN)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+def known_keys(model: type[BaseModel], where: Where) -> list[str]:
+    """The keys allowed at a path of a model, sorted; none if the path leads to no object.
+
+    A step that the types do not have is skipped: pydantic puts the names of union members into paths.
+    """
+    options = [model]
+    for step in where:
+        options = [inner for option in options for inner in _inside(option, step)] or options
+    return sorted({field.alias or name for option in options if _is_model(option) for name, field in option.model_fields.items()})
 
 
-@cache
-def _schema(model: type[BaseModel]) -> Any:
-    """The model's schema, made once: it takes milliseconds, and a message may have a mistake in every task."""
-    return model.model_json_schema()
+def _inside(option: Any, step: str | int) -> Iterator[Any]:
+    """The types one step into a type: the items of a list, the value of a dictionary, or the field of a model."""
+    origin, arguments = get_origin(option), get_args(option)
+    if isinstance(step, int):
+        if origin in (list, tuple):
+            yield from _alternatives(arguments[0])
+    elif origin is dict:
+        yield from _alternatives(arguments[1])
+    elif _is_model(option):
+        for name, field in option.model_fields.items():
+            if (field.alias or name) == step:
+                yield from _alternatives(field.annotation)
 
 
-def _known_keys(model: type[BaseModel], where: Where) -> list[str]:
-    """The keys that are allowed at a path, found by walking the model's schema."""
-    node = _schema(model)
-    definitions = node.get("$defs", {})
-    for part in where:
-        node = _resolve(node, definitions, "items" if isinstance(part, int) else "properties")
-        if isinstance(part, int):
-            node = node.get("items") or (node.get("prefixItems") or [{}])[0]
-        elif part in node.get("properties", {}):
-            node = node["properties"][part]
-        elif isinstance(node.get("additionalProperties"), dict):
-            node = node["additionalProperties"]
-    return sorted(_resolve(node, definitions, "properties").get("properties", {}))
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The plain types behind `Annotated`, optional and union types."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif origin in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _alternatives(member)
+    else:
+        yield annotation
 
 
-def _resolve(node: Any, definitions: Any, wanted: str) -> Any:
-    """Follow references and optional values to the object or list behind them; where either may be, to the one that is wanted."""
-    while True:
-        if "$ref" in node:
-            node = definitions[node["$ref"].rsplit("/", 1)[-1]]
-        elif "anyOf" in node:
-            options = [_resolve(option, definitions, wanted) for option in node["anyOf"]]
-            fitting = [option for option in options if option.keys() & {"properties", "items"}]
-            node = next((option for option in fitting if wanted in option), fitting[0] if fitting else {})
-        elif "allOf" in node:
-            node = node["allOf"][0]
-        else:
-            return node
+def _is_model(option: Any) -> bool:
+    return isinstance(option, type) and issubclass(option, BaseModel)

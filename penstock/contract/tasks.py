@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from penstock.contract.problems import BadMessage, in_words
+from penstock.contract.problems import BadMessage, describe_errors
 from penstock.model.building import Batch, DemandBuilder, build_demand, joined
 from penstock.model.bulk import in_bulk
 from penstock.model.demand import MOST_TASKS, Demand, Task, TaskGang, TaskId
@@ -117,7 +117,7 @@ def _read(written: Sequence[Any]) -> tuple[list[DemandItem], dict[int, Fault]]:
     except ValidationError as error:
         mistakes = _mistakes_by_position(error)
     items = _ITEMS.validate_python([task for position, task in enumerate(tasks) if position not in mistakes])
-    described = {position: in_words(mistakes[position], DemandItem) for position in sorted(mistakes)[:DESCRIBED_FAULTS]}
+    described = {position: describe_errors(mistakes[position], DemandItem) for position in sorted(mistakes)[:DESCRIBED_FAULTS]}
     faults = {position: Fault(code=FaultCode.INVALID, message=message) for position, message in described.items()}
     return items, {position: faults.get(position, _ALIKE) for position in sorted(mistakes)}
 

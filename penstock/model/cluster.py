@@ -164,7 +164,7 @@ class ScaleGroup(Value):
     price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     pool: str | None = None
     quota_pool: str | None = None
-    tier: Count = 0
+    quota_tier: Count = 0
     watermark: Annotated[int, Field(ge=1, le=100)] | None = None
     limits: Limits = Limits()
     patience_seconds: Seconds | None = Field(default=None, alias="patience")
@@ -195,8 +195,8 @@ class ScaleGroup(Value):
     def _slices_fit_their_bounds(self) -> Self:
         if self.min_slices > self.max_slices:
             raise ValueError(f"min_slices {self.min_slices} is above max_slices {self.max_slices}; lower one or raise the other")
-        if self.tier and self.quota_pool is None:
-            raise ValueError(f"tier {self.tier} needs a quota_pool to be a tier of")
+        if self.quota_tier and self.quota_pool is None:
+            raise ValueError(f"quota_tier {self.quota_tier} needs a quota_pool; add one, or remove quota_tier")
         return self
 
     @model_validator(mode="after")

@@ -61,7 +61,7 @@ def test_the_device_follows_from_the_resources(tmp_path: Path) -> None:
         ({"id": True}, 'tasks[0].id: True is not a text; put it in quotes: "true"'),
         ({"id": ["t"]}, "tasks[0].id: should be a text, not ['t']"),
         ({"id": ""}, "tasks[0].id: is empty; write a text"),
-        ({"id": "a\tb"}, "tasks[0].id: 'a\\tb' has characters that nobody sees, such as tabs or ends of lines; remove them"),
+        ({"id": "a\tb"}, "tasks[0].id: 'a\\tb' contains control characters, such as tabs or newlines; remove them"),
         ({"id": "t" * 600}, "tasks[0].id: should be at most 512 characters long, not 'ttt"),
         ({"id": "t", "preemptible": "perhaps"}, "tasks[0].preemptible: should be true or false, not 'perhaps'"),
         ({"id": "t", "constraints": "zone"}, "tasks[0].constraints: should be a list, not 'zone'"),

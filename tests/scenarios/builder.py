@@ -55,7 +55,7 @@ class GroupFields(Amounts, total=False):
     price: float
     pool: str
     quota_pool: str
-    tier: int
+    quota_tier: int
     watermark: int
     limits: Limits
     patience: str

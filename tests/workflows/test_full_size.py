@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from penstock.client.outbox import as_demand
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.names import SLICES_REPORTED
-from penstock.contract.sending import as_demand
 from penstock.contract.slices import SliceReport, SliceReports
 from penstock.core.answers.explain import Status
 from penstock.model.building import without

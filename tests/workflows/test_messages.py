@@ -12,12 +12,12 @@ from temporalio.worker import Worker
 
 from activities.evaluate import EvaluateActivities
 from penstock.client import AutoscalerClient, Refused
+from penstock.client.outbox import as_demand
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, size_of
 from penstock.contract.names import autoscaler_id
 from penstock.contract.orders import Orders
-from penstock.contract.sending import as_demand
 from penstock.contract.slices import SliceReport, SliceReports
 from penstock.core.state.state import AutoscalerState
 from penstock.model.slices import SliceState

@@ -7,6 +7,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from penstock.contract.answers import Verdict
+from penstock.contract.error_codes import ErrorCode
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice
 from tests.workflows.ledgers import all_listed, name_of, settled, verified
@@ -124,6 +125,6 @@ def test_a_cluster_that_never_was(machine: Machine) -> None:
                 await verified(stage)
             assert isinstance(failed.value.cause, ActivityError)
             assert isinstance(failed.value.cause.cause, ApplicationError)
-            assert failed.value.cause.cause.type == "NoSuchCluster"
+            assert failed.value.cause.cause.type == ErrorCode.NO_SUCH_CLUSTER
 
     asyncio.run(story())

@@ -29,13 +29,13 @@ def blocks(groups: Sequence[ScaleGroup], health: Mapping[str, Health], now: date
     for g, group in enumerate(groups):
         block = own[g]
         if group.quota_pool is not None and block is not None and block.availability is Availability.QUOTA_EXCEEDED:
-            lowest[group.quota_pool] = min(lowest.get(group.quota_pool, (group.tier, g)), (group.tier, g))
+            lowest[group.quota_pool] = min(lowest.get(group.quota_pool, (group.quota_tier, g)), (group.quota_tier, g))
     for g, group in enumerate(groups):
         failed = lowest.get(group.quota_pool) if group.quota_pool is not None else None
-        if failed is not None and own[g] is None and group.tier >= failed[0]:
+        if failed is not None and own[g] is None and group.quota_tier >= failed[0]:
             cause = own[failed[1]]
             assert cause is not None
-            reason = f"{groups[failed[1]].name} exceeded quota pool {group.quota_pool} at tier {failed[0]}"
+            reason = f"{groups[failed[1]].name} exceeded quota pool {group.quota_pool} at quota tier {failed[0]}"
             own[g] = Block(Code.TIER_BLOCKED, Availability.QUOTA_EXCEEDED, cause.until, reason)
     return own
 

@@ -68,10 +68,10 @@ def test_a_blocked_group_is_blocked_before_it_is_full() -> None:
 
 
 def test_a_tier_behind_one_that_exceeded_its_quota_says_so() -> None:
-    groups = ({"name": name, "quota_pool": "shared", "tier": tier} for name, tier in (("g", 1), ("second", 2)))
+    groups = ({"name": name, "quota_pool": "shared", "quota_tier": tier} for name, tier in (("g", 1), ("second", 2)))
     state = failed(ordered(cluster(*groups), "s1"), "s1", FailureKind.QUOTA)
     found = availabilities(state)
-    assert found["second"] == (Availability.QUOTA_EXCEEDED, "g exceeded quota pool shared at tier 1")
+    assert found["second"] == (Availability.QUOTA_EXCEEDED, "g exceeded quota pool shared at quota tier 1")
 
 
 def test_a_group_whose_slices_wait_in_the_clouds_queue_beyond_patience_says_so() -> None:

@@ -80,7 +80,7 @@ def groups(draw: DrawFn, number: int, *, priced: bool, limited: bool) -> ScaleGr
         price_per_hour=draw(price) if priced or draw(mostly) else None,
         pool=draw(st.none() | st.sampled_from(POOLS)) if accelerators else None,
         quota_pool=quota_pool,
-        tier=draw(st.integers(0, 2)) if quota_pool else 0,
+        quota_tier=draw(st.integers(0, 2)) if quota_pool else 0,
         watermark=draw(st.sampled_from((1, 34, 50, 99, 100))) if draw(seldom) else None,
         limits=draw(limits()) if limited else Limits(),
         patience=draw(st.none() | st.just(GRACE)),

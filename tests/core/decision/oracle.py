@@ -103,7 +103,7 @@ def blocked_groups(snapshot: Snapshot) -> dict[str, str]:
             continue
         for other in snapshot.config.groups:
             same_pool = group.quota_pool is not None and other.quota_pool == group.quota_pool
-            if other.name != group.name and same_pool and other.tier >= group.tier:
+            if other.name != group.name and same_pool and other.quota_tier >= group.quota_tier:
                 blocked.setdefault(other.name, "tier")
     return blocked
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.client.outbox import as_demand, in_parts
 from penstock.contract.inventories import LocationReport, Orphan
-from penstock.contract.sending import as_demand, in_parts
 from penstock.core.state import size_limits
 from penstock.core.state.apply import KEPT_EMPTY_SOURCES, apply, replay
 from penstock.core.state.events import (

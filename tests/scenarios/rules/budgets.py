@@ -99,49 +99,49 @@ HEALTH = (
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=rate_limited", "12:05:00Z"])], why={"g": "12:05:00Z"}),
     scenario("a quota failure at a tier blocks the tiers above it, and the sentence names who failed")
-    .group("low", quota_pool="spot", tier=1, tpu=4, variant="v4-8")
-    .group("high", quota_pool="spot", tier=2, tpu=4, variant="v5p-8")
+    .group("low", quota_pool="spot", quota_tier=1, tpu=4, variant="v4-8")
+    .group("high", quota_pool="spot", quota_tier=2, tpu=4, variant="v5p-8")
     .health("low", Availability.QUOTA_EXCEEDED, until="10m")
     .wants(1, tpu=4, variants=["v5p-8"])
     .expects(
         unmet=[
             unmet(
                 Code.TIER_BLOCKED,
-                says=["blocked tier", "high", "low exceeded quota pool spot at tier 1", "12:10:00Z"],
+                says=["blocked tier", "high", "low exceeded quota pool spot at quota tier 1", "12:10:00Z"],
                 groups={"high": Code.TIER_BLOCKED},
             )
         ],
         changes_in="10m",
     ),
     scenario("a quota failure at a tier blocks other groups of the same tier")
-    .group("failed", quota_pool="spot", tier=1, gpu=1)
-    .group("peer", quota_pool="spot", tier=1)
+    .group("failed", quota_pool="spot", quota_tier=1, gpu=1)
+    .group("peer", quota_pool="spot", quota_tier=1)
     .health("failed", Availability.QUOTA_EXCEEDED)
     .wants(1, cpu=1, constraints=[must("device", Op.EQ, "cpu")])
     .expects(unmet=[unmet(Code.TIER_BLOCKED, says=["peer"])]),
     scenario("a quota failure at a tier leaves lower tiers and other quota pools alone")
-    .group("lower", priority=1, quota_pool="spot", tier=0, max_slices=1)
-    .group("failed", priority=2, quota_pool="spot", tier=1)
-    .group("elsewhere", priority=3, quota_pool="other", tier=2, max_slices=1)
+    .group("lower", priority=1, quota_pool="spot", quota_tier=0, max_slices=1)
+    .group("failed", priority=2, quota_pool="spot", quota_tier=1)
+    .group("elsewhere", priority=3, quota_pool="other", quota_tier=2, max_slices=1)
     .group("none", priority=4)
     .health("failed", Availability.QUOTA_EXCEEDED)
     .wants(3, cpu=4)
     .expects(placed={"lower": 1, "elsewhere": 1, "none": 1}, launches={"lower": 1, "elsewhere": 1, "none": 1}),
     scenario("where the group that failed is a candidate itself, each has its own cause")
-    .group("low", quota_pool="spot", tier=1)
-    .group("high", quota_pool="spot", tier=2)
+    .group("low", quota_pool="spot", quota_tier=1)
+    .group("high", quota_pool="spot", quota_tier=2)
     .health("low", Availability.QUOTA_EXCEEDED)
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["low=quota_exceeded", "high=tier_blocked"])]),
     scenario("only quota blocks tiers; a stockout does not")
-    .group("low", quota_pool="spot", tier=1)
-    .group("high", quota_pool="spot", tier=2)
+    .group("low", quota_pool="spot", quota_tier=1)
+    .group("high", quota_pool="spot", quota_tier=2)
     .health("low", Availability.BACKOFF)
     .wants(1, cpu=1)
     .expects(placed={"high": 1}, launches={"high": 1}),
     scenario("tiers are free again when the quota block ends")
-    .group("low", quota_pool="spot", tier=1, max_slices=0)
-    .group("high", quota_pool="spot", tier=2)
+    .group("low", quota_pool="spot", quota_tier=1, max_slices=0)
+    .group("high", quota_pool="spot", quota_tier=2)
     .health("low", Availability.QUOTA_EXCEEDED, until="-1s")
     .wants(1, cpu=1)
     .expects(placed={"high": 1}, launches={"high": 1}),

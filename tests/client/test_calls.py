@@ -8,11 +8,14 @@ from temporalio import workflow
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskCompletedRequest
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from penstock.client import ErrorCode, Refused
 from penstock.client.calls import Calls
 from penstock.contract.answers import Done
-from penstock.contract.names import PAUSE, autoscaler_id
+from penstock.contract.error_codes import with_code
+from penstock.contract.names import DECISION, PAUSE, autoscaler_id
 from tests.workflows.machine import Machine
 
 
@@ -23,6 +26,10 @@ class Pausable:
     @workflow.run
     async def run(self) -> None:
         await workflow.wait_condition(lambda: False)
+
+    @workflow.query(name=DECISION)
+    def decision(self) -> None:
+        raise ApplicationError(with_code(ErrorCode.CLUSTER_TOO_LARGE, "it would take too long"))
 
     @workflow.update(name=PAUSE)
     def pause(self, _message: dict[str, str]) -> Done:
@@ -50,6 +57,19 @@ def test_an_update_that_no_workflow_has_seen_is_sent_again(machine: Machine) -> 
         async with Worker(client, task_queue=name, workflows=[Pausable], workflow_runner=UnsandboxedWorkflowRunner()):
             assert (await paused).config_revision == 7
             await handle.terminate()
+
+    asyncio.run(story())
+
+
+def test_the_error_of_a_query_keeps_the_code_that_the_workflow_gave_it(machine: Machine) -> None:
+    async def story() -> None:
+        client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
+        handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)
+        async with Worker(client, task_queue=name, workflows=[Pausable], workflow_runner=UnsandboxedWorkflowRunner()):
+            with pytest.raises(Refused, match=r"^it would take too long") as refused:
+                await Calls(client, name).query(DECISION, Done)
+            await handle.terminate()
+        assert refused.value.code is ErrorCode.CLUSTER_TOO_LARGE
 
     asyncio.run(story())
 

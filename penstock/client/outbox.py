@@ -1,27 +1,30 @@
-"""What a source of demand sends: everything at first and when asked, what changed otherwise, large demand in parts."""
+"""Messages of one source of demand: a snapshot first and after a resync, deltas otherwise; large snapshots and usage in parts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, size_of
+from pydantic_core import to_jsonable_python
+
+from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, UsageMessage, size_of
 from penstock.contract.tasks import DemandItem, demand_of
 from penstock.model.building import DemandBuilder, joined, without
 from penstock.model.bulk import in_bulk
 from penstock.model.demand import Demand
+from penstock.model.runs import Run
 
 Tasks = Demand | Sequence[DemandItem | Mapping[str, Any]]
-"""Waiting tasks, most urgent first: as in a demand file, or built already."""
+"""Pending tasks, most urgent first: as in a demand file, or as a `Demand`."""
 
 
 def as_demand(tasks: Tasks) -> Demand:
-    """The tasks as demand; those that cannot be read become entries that say why."""
+    """The tasks as demand. A task that cannot be parsed becomes an entry that says why."""
     return tasks if isinstance(tasks, Demand) else demand_of(tasks)
 
 
 class Outbox:
     """What one source has sent so far, and at which revision.
 
-    An epoch begins with everything, so a source that starts again takes a newer epoch and needs to remember nothing.
+    An epoch begins with a snapshot, so a source that restarts takes a newer epoch and needs to remember nothing.
     """
 
     def __init__(self, source: str, epoch: int) -> None:
@@ -32,20 +35,20 @@ class Outbox:
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """(epoch, revision) of what was sent last."""
+        """(epoch, revision) of the last message."""
         return (self.epoch, self.revision)
 
     @property
     def is_delivered(self) -> bool:
-        """Whether all that was sent is on its way, and nothing is to be sent again."""
+        """Whether the last revision was sent completely, so that the next may be a delta."""
         return self._sent is not None
 
     def holds(self, demand: Demand) -> bool:
-        """Whether exactly this was sent last."""
+        """Whether exactly this demand was sent last."""
         return self._sent is not None and self._sent == demand
 
     def messages(self, demand: Demand) -> tuple[DemandMessage, ...]:
-        """The messages of the next revision. Nothing counts as sent until `delivered` says so."""
+        """The messages of the next revision. Call `delivered` once all of them are sent."""
         base, before = self.revision, self._sent
         self.revision += 1
         self._sent = None
@@ -57,17 +60,17 @@ class Outbox:
         return tuple(self._message(part=i, parts=len(parts), demand=piece) for i, piece in enumerate(parts, start=1))
 
     def delivered(self, demand: Demand) -> None:
-        """The messages of this revision are on their way; the next revision may build on it."""
+        """Note that this revision was sent; the next may be a delta to it."""
         self._sent = demand
 
     def begin_again(self, after: int = -1) -> None:
-        """Send everything next, in an epoch newer than that one if it is given."""
+        """Make the next message a snapshot, in an epoch newer than `after`."""
         self._sent = None
         if after >= self.epoch:
             self.epoch, self.revision = after + 1, 0
 
     def _delta(self, base: int, before: Demand, demand: Demand) -> DemandMessage | None:
-        """What changed, if it is little and adds up to exactly this demand, order included."""
+        """The difference, if it is small and reproduces exactly this demand, order included."""
         old, new = set(before.task_ids), set(demand.task_ids)
         removed = tuple(task for task in before.task_ids if task not in new)
         if 2 * (len(removed) + len(new - old)) > len(new):
@@ -83,12 +86,12 @@ class Outbox:
 
 
 def _rebuilt(demands: Sequence[Demand]) -> Demand:
-    """Demands joined, with shapes in order of appearance, so that equal ones compare equal."""
+    """Demands joined, with shapes in order of appearance, so that equal demands compare equal."""
     return joined([*demands, Demand()])
 
 
 def in_parts(demand: Demand, largest: int = LARGEST_MESSAGE) -> list[Demand]:
-    """The demand in pieces, each of which fits in one message; an entry is never divided."""
+    """The demand in parts that fit in one message each; an entry is never divided."""
     entries = demand.workload.entries
     if entries <= 1 or size_of(DemandMessage(demand=demand)) <= largest:
         return [demand]
@@ -101,7 +104,7 @@ def in_parts(demand: Demand, largest: int = LARGEST_MESSAGE) -> list[Demand]:
 def _entries(demand: Demand, first: int, end: int) -> Demand:
     """Entries `first` to `end` of the demand."""
     builder = DemandBuilder()
-    for start, run, ids, gangs in _placed_pieces(demand):
+    for start, run, ids, gangs in _pieces_with_starts(demand):
         low, high = max(first - start, 0), min(end - start, run.entries)
         if low < high:
             builder.add(
@@ -115,8 +118,21 @@ def _entries(demand: Demand, first: int, end: int) -> Demand:
     return builder.build()
 
 
-def _placed_pieces(demand: Demand) -> Iterator[tuple[int, Any, tuple[str, ...], tuple[str, ...]]]:
+def _pieces_with_starts(demand: Demand) -> Iterator[tuple[int, Run, tuple[str, ...], tuple[str, ...]]]:
+    """Every run with the position of its first entry and its ids."""
     start = 0
     for run, ids, gangs in demand.pieces():
         yield start, run, ids, gangs
         start += run.entries
+
+
+def usage_parts(usage: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Usage as plain JSON, in parts that fit in one message each; none for no usage."""
+    plain: dict[str, Any] = to_jsonable_python(dict(usage))
+    if not plain:
+        return []
+    if len(plain) == 1 or size_of(UsageMessage(usage=plain)) <= LARGEST_MESSAGE // 2:
+        return [plain]
+    slice_ids = list(plain)
+    halves = (slice_ids[: len(slice_ids) // 2], slice_ids[len(slice_ids) // 2 :])
+    return [part for half in halves for part in usage_parts({slice_id: plain[slice_id] for slice_id in half})]

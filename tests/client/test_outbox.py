@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from penstock.client.outbox import Outbox, as_demand, in_parts
 from penstock.contract.messages import DemandMessage, size_of
-from penstock.contract.sending import Outbox, as_demand, in_parts
 from penstock.core.state.events import DemandDelta
 from penstock.core.state.revisions import apply_delta, apply_snapshot
 from penstock.core.state.signals import demand_event

@@ -1,0 +1,27 @@
+"""Keys that validation errors name: those allowed where the error is, however the field is declared."""
+
+import pytest
+
+from penstock.config.demand import DemandFile
+from penstock.config.slices import SlicesFile
+from penstock.contract.messages import ReportMessage
+from penstock.contract.problems import known_keys
+from penstock.model.cluster import ClusterConfig, Where
+
+
+@pytest.mark.parametrize(
+    ("model", "where", "keys"),
+    [
+        (ClusterConfig, ("pools", 0), {"name", "chips", "system"}),
+        (ClusterConfig, ("groups", 3, "limits"), {"in_flight", "creates_per_minute", "growth"}),
+        (ClusterConfig, ("groups", 0, "timeouts"), {"requesting", "boot", "init", "drain"}),
+        (SlicesFile, ("health", "a-group"), {"availability", "until", "reason"}),
+        (SlicesFile, ("slices", 0, "usage", 1), {"state", "reserved", "tasks", "idle_since"}),
+        (DemandFile, ("tasks", 0, "gang"), {"id", "pending", "size", "placement", "tasks_per_host"}),
+        (ReportMessage, ("demand", "DemandMessage", "demand"), {"workload", "task_ids", "gang_ids"}),
+        (ClusterConfig, ("max_slices",), set()),
+    ],
+)
+def test_keys_are_found_through_lists_dictionaries_and_optional_values(model: type, where: Where, keys: set[str]) -> None:
+    assert set(known_keys(model, where)) >= keys
+    assert bool(known_keys(model, where)) is bool(keys)
