@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from time import perf_counter
 
 from temporalio import activity
@@ -16,7 +16,6 @@ from penstock.core.decision.decide import decide
 from penstock.core.state.apply import apply
 from penstock.core.state.events import TimePassed
 from penstock.core.state.state import AutoscalerState
-from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Code, Decision, Tier
 from penstock.model.decision import LaunchRequest as Wanted
 
@@ -83,17 +82,10 @@ def evaluated(state: AutoscalerState, run_id: str, at: datetime) -> tuple[Decisi
         deferred=sum(item.slices for item in decision.deferred),
         placed=_placed(decision),
         unmet=_unmet(decision),
-        next_change_at=_next_change(decision, state.config, at) if wanted == decision.launches else at,
+        next_change_at=decision.next_change_at if wanted == decision.launches else at,
         seconds=round(perf_counter() - began, 3),
     )
     return decision, orders
-
-
-def _next_change(decision: Decision, config: ClusterConfig, at: datetime) -> datetime | None:
-    """When the decision changes by itself. Nobody reports on what it launches until it comes: that is waited for in patience."""
-    launched = [group for launch in decision.launches if (group := config.group(launch.group))]
-    moments = [at + timedelta(seconds=config.patience_of(group)) for group in launched]
-    return min([*moments, *filter(None, [decision.next_change_at])], default=None)
 
 
 def _first(launches: tuple[Wanted, ...]) -> tuple[Wanted, ...]:
