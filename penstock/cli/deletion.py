@@ -14,9 +14,8 @@ from penstock.cli.failures import EXIT_DIFFERS, EXIT_REFUSED, CommandFailed
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.names import STATUS, autoscaler_id
-from penstock.core.decision.reasons import some
 from penstock.model.slices import SliceState
-from penstock.wording import counted
+from penstock.wording import counted, listed
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
@@ -131,7 +130,7 @@ async def _left(handle: "WorkflowHandle[Any, Any]") -> str:
 def _errands(status: ClusterStatus) -> str:
     """The slices that are left, and who is still to be heard before the cluster may end."""
     waited = status.recovery.waiting_for if status.recovery is not None else ()
-    return left_text(status) + (f"; waiting for {some(waited)}" if waited else "")
+    return left_text(status) + (f"; waiting for {listed(waited)}" if waited else "")
 
 
 def left_text(status: ClusterStatus) -> str:

@@ -6,9 +6,8 @@ from rich.table import Table
 from penstock.cli.screen import entries, moment, screen, titled
 from penstock.core.answers.explain import Explanation, Status
 from penstock.core.answers.summary import DecisionSummary, UnmetSummary
-from penstock.core.decision.reasons import some
 from penstock.model.decision import GroupDecision, Outcome, Tier
-from penstock.wording import counted
+from penstock.wording import counted, listed
 
 SHOWN = 10
 """Rows of unmet demand, and of idle groups, before the rest are only counted."""
@@ -104,7 +103,7 @@ def _closing(summary: DecisionSummary) -> str:
     before, after = summary.cost_per_hour.before, summary.cost_per_hour.after
     lines.append(f"Cost per hour: {before:,.2f} now, {after:,.2f} with what is launched and requested.")
     if summary.cost_per_hour.unpriced:
-        lines.append(f"Without groups of unknown price: {escape(some(summary.cost_per_hour.unpriced))}.")
+        lines.append(f"Without groups of unknown price: {escape(listed(summary.cost_per_hour.unpriced))}.")
     if summary.next_change_at is not None:
         lines.append(f"Would change by itself at {moment(summary.next_change_at)}.")
     return "\n".join(lines)

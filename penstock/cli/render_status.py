@@ -9,11 +9,10 @@ from rich.table import Table
 
 from penstock.cli.screen import clock, entries, lapse, moment, titled
 from penstock.contract.answers import ClusterStatus, GroupStatus
-from penstock.core.decision.reasons import some
 from penstock.model.decision import Tier
 from penstock.model.slices import IN_FLIGHT, Availability, SliceState
 from penstock.model.units import format_seconds
-from penstock.wording import counted
+from penstock.wording import counted, listed
 
 SHOWN = 10
 """Rows of drains, and of groups that have nothing and miss nothing, before the rest are only counted."""
@@ -45,7 +44,7 @@ def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
     if status.paused is not None:
         parts.append("What was told since the pause is not decided on; penstock decision says what would be.")
     if status.standing:
-        parts.append(f"Standing requests of {escape(some(status.standing))}.")
+        parts.append(f"Standing requests of {escape(listed(status.standing))}.")
     if status.drains:
         parts.append(_drains(status))
     if status.recent_failures:
@@ -81,7 +80,7 @@ def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
             told = f"[bold yellow]Recovering[/] for {since}: {escape(status.recovery.reason)}"
         yield f"{told}. Nothing is ordered meanwhile."
         if status.recovery.waiting_for:
-            yield f"  Waiting for {escape(some(status.recovery.waiting_for))}."
+            yield f"  Waiting for {escape(listed(status.recovery.waiting_for))}."
     for source, why in status.resync_needed.items():
         yield f"[bold yellow]Demand of {escape(source)} must be sent again[/]: {escape(why)}"
 

@@ -15,7 +15,7 @@ from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.screen import screen
 from penstock.cli.sim_calls import SimCalls
 from penstock.contract.addresses import DEFAULT_SIM_URL
-from penstock.core.decision.reasons import some
+from penstock.wording import listed
 
 _WRITTEN = "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md"
 
@@ -158,7 +158,7 @@ def _tell_strange(zone: str, ever: list[Any]) -> None:
     """Warn of a zone in which nothing was ever made, while something was elsewhere."""
     used = _zones(ever)
     if zone not in used and used and not _tell_mistyped(zone, ever):
-        click.echo(f"warning: nothing was ever made in {zone}; something was in {some(used)}", err=True)
+        click.echo(f"warning: nothing was ever made in {zone}; something was in {listed(used)}", err=True)
 
 
 def _tell_mistyped(zone: str, ever: list[Any]) -> bool:

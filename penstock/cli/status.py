@@ -17,8 +17,8 @@ from penstock.cli.render_status import caption, status_view
 from penstock.cli.screen import print_json, screen
 from penstock.contract.answers import ClusterStatus
 from penstock.core.answers.explain import Status
-from penstock.core.decision.reasons import some
 from penstock.model.slices import SliceState
+from penstock.wording import listed
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
@@ -170,7 +170,7 @@ def _check_group(group: str, found: ClusterStatus) -> None:
         return
     close = get_close_matches(group, groups, n=1)
     hints = [f"Did you mean {close[0]}?"] if close else []
-    known = f"Groups of {found.cluster}: {some(groups)}" if groups else f"{found.cluster} has no groups"
+    known = f"Groups of {found.cluster}: {listed(groups)}" if groups else f"{found.cluster} has no groups"
     raise CommandFailed(f"no group is called {group!r}", *hints, known, code=EXIT_BAD_INPUT)
 
 

@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
 
 def config_changes(before: ClusterConfig, after: ClusterConfig) -> tuple[Change, ...]:
-    """Every difference: groups and pools added and removed, then single fields. The order of groups and pools is no difference."""
+    """Groups and pools added and removed, then changed fields. Their order is no difference."""
     old, new = dict(_leaves(as_written(before, defaults=True))), dict(_leaves(as_written(after, defaults=True)))
     had, has = _named_parts(before), _named_parts(after)
     added_or_removed = sorted(had ^ has)

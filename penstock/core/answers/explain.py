@@ -11,7 +11,6 @@ from penstock.core.answers.snapshot import SnapshotWithIds, snapshot_of
 from penstock.core.decision.decide import decide
 from penstock.core.decision.fleet import Fleet
 from penstock.core.decision.match import exclusion
-from penstock.core.decision.reasons import some
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import Placement
 from penstock.model.decision import Code, Decision, GroupDecision, Placed, Span, Tier, Unmet
@@ -20,6 +19,7 @@ from penstock.model.shape import Shape
 from penstock.model.slices import Slice
 from penstock.model.units import format_seconds
 from penstock.model.value import Value
+from penstock.wording import listed
 
 _SAME = 2
 _COMPARED = 5000
@@ -99,7 +99,7 @@ def _placed(view: SnapshotWithIds, decision: Decision, entry: Entry, placed: Pla
     others = _others(view, decision, shape, placed)
     text = f"{_subject(view, entry, task_id)} {_how(view, decision, placed, shape, chosen)}."
     if others:
-        text += f" Also considered: {some(f'{name} ({why})' for name, why in others.items())}."
+        text += f" Also considered: {listed(f'{name} ({why})' for name, why in others.items())}."
     status = Status.PLACED if placed.tier is Tier.READY else Status.WAITING
     return Explanation(task_id=task_id, status=status, text=text, group=placed.group, tier=placed.tier, groups=others)
 
@@ -122,7 +122,7 @@ def _how(view: SnapshotWithIds, decision: Decision, placed: Placed, shape: Shape
     if placed.opened:
         return f"shares a new slice of {group.name} that this decision opens{_held_back(decision, group)}"
     arriving = [_state(view, piece) for piece in Fleet(view.snapshot).arriving() if piece.group == group.name]
-    return f"waits for a slice of {group.name} on its way: {some(arriving)}"
+    return f"waits for a slice of {group.name} on its way: {listed(arriving)}"
 
 
 def _state(view: SnapshotWithIds, piece: Slice) -> str:
@@ -132,7 +132,7 @@ def _state(view: SnapshotWithIds, piece: Slice) -> str:
 
 def _held_back(decision: Decision, group: GroupDecision) -> str:
     held = [item.message for item in decision.deferred if item.group == group.name]
-    return f"; {group.name} has slices deferred ({group.deferred}): {some(held)}" if held else ""
+    return f"; {group.name} has slices deferred ({group.deferred}): {listed(held)}" if held else ""
 
 
 def sentence(words: str) -> str:

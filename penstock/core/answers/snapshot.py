@@ -1,7 +1,6 @@
 """A state as a snapshot to decide on, with the ids kept aside to be joined when someone asks."""
 
 from collections.abc import Set as AbstractSet
-from datetime import timedelta
 from typing import NamedTuple
 
 from penstock.core.state.health import health_of
@@ -10,7 +9,6 @@ from penstock.model.building import DemandBuilder, joined, without
 from penstock.model.demand import Demand
 from penstock.model.runs import HostRef
 from penstock.model.shape import GangPlacement
-from penstock.model.slices import IN_FLIGHT, Availability, Health, Slice, SliceState
 from penstock.model.snapshot import Snapshot
 
 
@@ -31,51 +29,13 @@ def snapshot_of(state: AutoscalerState) -> SnapshotWithIds:
         config=state.config,
         now=state.now,
         workload=demand.workload,
-        slices=_as_capacity(state),
+        slices=tuple(p.model_copy(update={"drain": state.drains[p.id]}) if p.id in state.drains else p for p in state.slices),
         usage=state.usage,
-        health=health_with_queues(state),
+        health=health_of(state, state.config, state.now),
         standing=tuple(state.standing[owner] for owner in sorted(state.standing)),
         launched=state.launched,
     )
     return SnapshotWithIds(snapshot, demand)
-
-
-def _as_capacity(state: AutoscalerState) -> tuple[Slice, ...]:
-    """Slices as a decision counts them.
-
-    Those ordered to drain are no capacity, whether or not they have said so yet. One in the cloud's queue is waited for like any
-    other that was asked for: as long as patience lasts.
-    """
-    serving = (*IN_FLIGHT, SliceState.READY)
-
-    def seen(piece: Slice) -> Slice:
-        if piece.id in state.drains and piece.state in serving:
-            return piece.model_copy(update={"state": SliceState.DRAINING})
-        return piece.model_copy(update={"queued": False}) if piece.queued and piece.since is not None else piece
-
-    return tuple(map(seen, state.slices))
-
-
-def health_with_queues(state: AutoscalerState) -> dict[str, Health]:
-    """Every group's health. One whose orders have waited in the cloud's queue beyond patience is asked for no more.
-
-    Until the queue moves: otherwise every evaluation would add to it, for demand that already waits there.
-    """
-    assert state.config is not None
-    groups = {group.name: group for group in state.config.groups}
-    waiting: dict[str, int] = {}
-    for piece in state.slices:
-        group = groups.get(piece.group) if piece.queued else None
-        if group is not None and piece.since is not None:
-            patience = timedelta(seconds=state.config.patience_of(group))
-            waiting[group.name] = waiting.get(group.name, 0) + (piece.since + patience <= state.now)
-    found = health_of(state, state.config, state.now)
-    for name, count in waiting.items():
-        own = found.get(name)
-        if count and (own is None or own.availability is Availability.AVAILABLE or (own.until and own.until <= state.now)):
-            reason = f"{count} of its slices {'waits' if count == 1 else 'wait'} in the cloud's queue"
-            found[name] = Health(availability=Availability.BACKOFF, reason=reason)
-    return found
 
 
 def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:

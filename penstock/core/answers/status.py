@@ -13,9 +13,9 @@ from penstock.contract.answers import (
     SourceStatus,
 )
 from penstock.contract.messages import SlicesRequest
-from penstock.core.answers.snapshot import health_with_queues
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.match import in_rank_order
+from penstock.core.state.health import health_of
 from penstock.core.state.state import AutoscalerState, Recovery
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
@@ -91,7 +91,7 @@ def _availability(state: AutoscalerState, config: ClusterConfig, held: Mapping[s
     """Whether each group may be asked for more, until when not, and why: in the words of a decision, without making one."""
     groups = in_rank_order(config.groups)
     counts = [held.get(group.name, 0) for group in groups]
-    now = Snapshot.model_construct(config=config, now=state.now, slices=state.slices, health=health_with_queues(state))
+    now = Snapshot.model_construct(config=config, now=state.now, slices=state.slices, health=health_of(state, config, state.now))
     headroom = Headroom(now, groups, counts)
     found = {}
     for g, group in enumerate(groups):

@@ -1,4 +1,4 @@
-"""A shape in the course of one evaluation: where it may go, and where it need not look again."""
+"""A shape during one evaluation: its candidate groups, and a cursor past the bins that cannot take it."""
 
 from collections.abc import Sequence
 
@@ -11,19 +11,19 @@ from penstock.model.shape import GangPlacement, Shape
 
 
 class ShapeCursor:
-    """One shape in one pass over the groups, with its cursors.
+    """One shape in one pass over the groups.
 
-    Rooms only shrink and lists of rooms only grow at their end, so what refused a shape once refuses it for good: each
-    cursor moves forward only.
+    Bins only shrink, and lists of bins only grow at their end. A bin that once had no space for a shape never has any again,
+    so each cursor only moves forward.
     """
 
     __slots__ = (
-        "buying",
+        "buy_order",
         "candidates",
         "exclusive",
-        "flight_cursor",
-        "flight_spent",
         "gang",
+        "in_flight_cursor",
+        "in_flight_exhausted",
         "need",
         "new_cursor",
         "per_host",
@@ -31,26 +31,26 @@ class ShapeCursor:
         "shape",
     )
 
-    def __init__(self, shape: Shape, candidates: Candidates, buying: Sequence[int] | None = None) -> None:
-        """`buying` is the order in which candidates are asked for new slices, where it is not that of preference."""
+    def __init__(self, shape: Shape, candidates: Candidates, buy_order: Sequence[int] | None = None) -> None:
+        """New slices come from the first group of `buy_order` with headroom; by default, in order of preference."""
         self.shape = shape
-        self.buying = candidates.order if buying is None else buying
+        self.buy_order = candidates.order if buy_order is None else buy_order
         self.need: Vector = shape.need
         self.exclusive = shape.exclusive
         self.gang = shape.gang
         self.candidates = candidates
         self.per_host = self._per_host()
-        self.ready_cursor = self.flight_cursor = self.new_cursor = 0
-        self.flight_spent = False
+        self.ready_cursor = self.in_flight_cursor = self.new_cursor = 0
+        self.in_flight_exhausted = False
 
     def _per_host(self) -> int | None:
-        """Tasks that may share a host, where the gang says; None leaves it to the room there is."""
+        """The most tasks of one gang on one host; None if only free resources limit it."""
         if self.gang is None or self.gang.placement is GangPlacement.SPREAD:
             return None if self.gang is None else 1
         return self.gang.tasks_per_host
 
     def tasks_in(self, host: HostBin, limit: int) -> int:
-        """How many of its tasks the host can take, up to a limit."""
+        """How many tasks the host can take, up to a limit."""
         if self.exclusive and host.alone:
             if not host.whole:
                 return 0
@@ -60,7 +60,7 @@ class ShapeCursor:
         return holds_up_to((host.cpu, host.memory, host.disk, host.gpu, host.tpu), self.need, limit)
 
     def tasks_in_new(self, group: ScaleGroup, limit: int) -> int:
-        """How many of its tasks an untouched host of the group can take, up to a limit."""
+        """How many tasks an unused host of the group can take, up to a limit."""
         if self.exclusive and group.hosts_alone:
             limit = min(limit, self.per_host or 1)
         elif self.per_host is not None:
@@ -69,10 +69,10 @@ class ShapeCursor:
 
 
 class ShapeCursors:
-    """Every shape of a workload with its candidates, split into passes so that accelerators are conserved.
+    """Cursors for every shape of a workload, in up to two passes so that accelerators are conserved.
 
-    In the first pass work that needs no accelerator sees only groups without any. In the second it sees all of its
-    groups, those without accelerators first.
+    In the first pass, work that needs no accelerator sees only groups without any. In the second it sees all its groups,
+    those without accelerators first.
     """
 
     def __init__(self, shapes: Sequence[Shape], matcher: Matcher, *, conserve: bool) -> None:
@@ -83,19 +83,19 @@ class ShapeCursors:
         self._split: dict[Candidates, tuple[Candidates, Candidates]] = {}
 
     def everywhere(self) -> list[ShapeCursor]:
-        """One want per shape, with every group that can take it."""
+        """One cursor per shape, over every group that can take it."""
         return [ShapeCursor(shape, self.all[s]) for s, shape in enumerate(self._shapes)]
 
     def first_pass(self) -> list[ShapeCursor]:
-        """One want per shape, for the first pass."""
-        return [ShapeCursor(shape, self._parts(s)[0]) for s, shape in enumerate(self._shapes)]
+        """One cursor per shape, for the first pass."""
+        return [ShapeCursor(shape, self._passes(s)[0]) for s, shape in enumerate(self._shapes)]
 
     def second_pass(self) -> list[ShapeCursor | None]:
-        """One want per shape that has anywhere else to go in the second pass."""
-        parts = [self._parts(s) for s in range(len(self._shapes))]
-        return [ShapeCursor(self._shapes[s], last) if last is not first else None for s, (first, last) in enumerate(parts)]
+        """One cursor per shape that has further groups in the second pass."""
+        passes = [self._passes(s) for s in range(len(self._shapes))]
+        return [ShapeCursor(self._shapes[s], last) if last is not first else None for s, (first, last) in enumerate(passes)]
 
-    def _parts(self, s: int) -> tuple[Candidates, Candidates]:
+    def _passes(self, s: int) -> tuple[Candidates, Candidates]:
         found = self.all[s]
         if not self._conserve or self._shapes[s].accelerated:
             return found, found

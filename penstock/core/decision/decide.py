@@ -1,15 +1,17 @@
 """`decide`: one snapshot in, one decision out."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from penstock.core.decision.cursors import ShapeCursors
 from penstock.core.decision.filling import place_by_filling
 from penstock.core.decision.fleet import Fleet
-from penstock.core.decision.floors import Standing, open_minimum, open_spares, open_standing
+from penstock.core.decision.floors import SPARES, Standing, open_minimum, open_spares, open_standing
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.limits import Rationed, ration
 from penstock.core.decision.outcome import describe_groups, describe_pools, hourly_cost
-from penstock.core.decision.plan import Plan
+from penstock.core.decision.plan import Plan, Unit
 from penstock.core.decision.priority import place_by_priority
 from penstock.core.decision.reasons import Reasons
 from penstock.core.decision.resources import smallest
@@ -17,25 +19,23 @@ from penstock.core.decision.strategies import ROUNDED, Strategy, strategies
 from penstock.model.bulk import in_bulk
 from penstock.model.cluster import Placement
 from penstock.model.decision import Code, Decision, Placed, Span, Unmet
+from penstock.model.shape import Shape
 from penstock.model.snapshot import Snapshot
 
 
 @in_bulk
 def decide(snapshot: Snapshot) -> Decision:
-    """Place the demand, plan every group, and say why. The same snapshot gives the same decision."""
-    fleet = Fleet(snapshot)
-    reasons = Reasons(fleet)
-    wants = ShapeCursors(snapshot.workload.shapes, fleet.matcher, conserve=snapshot.config.conserve_accelerators)
-    plan, standing = _best_plan(fleet, wants, reasons)
-    open_spares(plan)
+    """Place the demand, plan every group, and give the reasons. The same snapshot always gives the same decision."""
+    planner = _Planner(Fleet(snapshot))
+    plan, standing = planner.plan()
     rationed = ration(plan)
-    unmet = _explain_unmet(plan, reasons)
-    groups = describe_groups(plan, rationed, standing.slices, unmet)
+    unmet = _explain_unmet(plan, planner.reasons)
+    groups = describe_groups(plan, rationed, unmet)
     return Decision.model_construct(
         now=snapshot.now,
         placement=snapshot.config.placement,
         placed=tuple(
-            Placed(Span(run, first, count), fleet.groups[g].name, tier, opened)
+            Placed(Span(run, first, count), plan.fleet.groups[g].name, tier, opened)
             for run, first, count, g, tier, opened in plan.assignments
         ),
         unmet=unmet,
@@ -46,44 +46,102 @@ def decide(snapshot: Snapshot) -> Decision:
         pools=describe_pools(plan, groups),
         standing=standing.outcomes,
         cost_per_hour=hourly_cost(plan, rationed),
-        next_change_at=_next_change(fleet, plan, rationed),
+        next_change_at=_next_change(plan, rationed),
     )
 
 
-def _best_plan(fleet: Fleet, wants: ShapeCursors, reasons: Reasons) -> tuple[Plan, Standing]:
-    """By priority there is one plan; packing and cost try every strategy and keep the best."""
-    config = fleet.snapshot.config
-    if config.placement is Placement.PRIORITY:
-        return _place(fleet, wants, reasons, None)
-    tried = [
-        _place(fleet, wants, reasons, strategy)
-        for strategy in strategies(config.placement, wants.everywhere(), fleet.groups, conserve=config.conserve_accelerators)
-    ]
-    return min(tried, key=lambda result: _price_of(result[0], config.placement))
+class _Planned(NamedTuple):
+    plan: Plan
+    standing: Standing
+
+    @property
+    def unplaced(self) -> int:
+        """Entries that no group takes."""
+        return sum(count for _, _, count in self.plan.unplaced)
+
+    @property
+    def refused(self) -> int:
+        """Standing requests that are not met."""
+        return sum(not outcome.met for outcome in self.standing.outcomes)
 
 
-def _place(fleet: Fleet, wants: ShapeCursors, reasons: Reasons, strategy: Strategy | None) -> tuple[Plan, Standing]:
-    snapshot = fleet.snapshot
-    headroom = Headroom(snapshot, fleet.groups, [held.total for held in fleet.held])
-    plan = Plan(fleet, headroom, smallest([shape.need for shape in snapshot.workload.shapes]))
-    ready = fleet.ready_rooms()
-    plan.add_ready(room for _, room in ready)
-    plan.add_flight(fleet.flight_rooms(), opened=False)
-    open_minimum(plan)
-    standing = open_standing(plan, reasons)
-    hosts = fleet.ready_hosts_by_ref(ready)
-    if strategy is None:
-        place_by_priority(plan, wants, snapshot.workload.runs, hosts)
-    else:
-        place_by_filling(plan, snapshot.workload.runs, hosts, strategy)
-    return plan, standing
+class _Planner:
+    """Makes plans for one fleet."""
 
+    def __init__(self, fleet: Fleet) -> None:
+        snapshot = fleet.snapshot
+        self.fleet = fleet
+        self.config = snapshot.config
+        self.reasons = Reasons(fleet)
+        self._workload = snapshot.workload
+        self._floor = smallest([shape.need for shape in snapshot.workload.shapes])
+        self._cursors = ShapeCursors(snapshot.workload.shapes, fleet.matcher, conserve=self.config.conserve_accelerators)
 
-def _price_of(plan: Plan, placement: Placement) -> tuple[int, float, int]:
-    """What is compared between plans: entries left unplaced, then money for `cost`, then slices."""
-    unplaced = sum(count for _, _, count in plan.unplaced)
-    cost = sum(count * group.price for count, group in zip(plan.opened, plan.fleet.groups, strict=True))
-    return (unplaced, round(cost, ROUNDED) if placement is Placement.COST else 0.0, sum(plan.opened))
+    def plan(self) -> _Planned:
+        """A plan that the next evaluation would not extend.
+
+        Spares are opened last, but in the next evaluation they are in flight from the start, and first-fit placing may then
+        meet what it could not meet before. If it does, that is part of this plan.
+        """
+        opened: Sequence[Unit] = ()
+        found = self._plan_after(opened)
+        while self._spares_may_help(found, len(opened)):
+            opened = found.plan.units
+            further = self._plan_after(opened)
+            if len(further.plan.units) == len(opened) and (further.unplaced, further.refused) == (found.unplaced, found.refused):
+                break
+            found = further
+        return found
+
+    def _plan_after(self, opened: Sequence[Unit]) -> _Planned:
+        """The best plan once these units are ordered. `priority` has one plan; `packing` and `cost` try every strategy."""
+        placement = self.config.placement
+        if placement is Placement.PRIORITY:
+            found = self._place(opened, None)
+        else:
+            cursors, conserve = self._cursors.everywhere(), self.config.conserve_accelerators
+            tried = [self._place(opened, each) for each in strategies(placement, cursors, self.fleet.groups, conserve=conserve)]
+            found = min(tried, key=self._price)
+        open_spares(found.plan, found.standing.slices)
+        return found
+
+    def _place(self, opened: Sequence[Unit], strategy: Strategy | None) -> _Planned:
+        fleet, runs = self.fleet, self._workload.runs
+        plan = Plan(fleet, Headroom(fleet.snapshot, fleet.groups, [counts.total for counts in fleet.counts]), self._floor)
+        ready = fleet.ready_bins()
+        plan.add_ready(slice_bin for _, slice_bin in ready)
+        plan.add_in_flight(fleet.in_flight_bins(), opened=False)
+        for unit in opened:
+            plan.open(unit.parts, unit.times, unit.cause)
+        open_minimum(plan)
+        standing = open_standing(plan, self.reasons)
+        hosts = fleet.ready_hosts_by_ref(ready)
+        if strategy is None:
+            place_by_priority(plan, self._cursors, runs, hosts)
+        else:
+            place_by_filling(plan, runs, hosts, strategy)
+        return _Planned(plan, standing)
+
+    def _price(self, planned: _Planned) -> tuple[int, float, int]:
+        """How plans compare: entries left unplaced, then for `cost` the price of the opened slices, then their number."""
+        plan = planned.plan
+        cost = sum(count * group.price for count, group in zip(plan.opened, self.fleet.groups, strict=True))
+        by_cost = self.config.placement is Placement.COST
+        return (planned.unplaced, round(cost, ROUNDED) if by_cost else 0.0, sum(plan.opened))
+
+    def _spares_may_help(self, planned: _Planned, before: int) -> bool:
+        """Whether a spare opened after the first `before` units is of a group that something unmet could use."""
+        groups = {g for unit in planned.plan.units[before:] if unit.cause in SPARES for g, _ in unit.parts}
+        if not groups or not (planned.unplaced or planned.refused):
+            return False
+        return any(not groups.isdisjoint(self.fleet.matcher.candidates(shape).order) for shape in self._unmet_shapes(planned))
+
+    def _unmet_shapes(self, planned: _Planned) -> list[Shape]:
+        shapes, runs = self._workload.shapes, self._workload.runs
+        numbers = dict.fromkeys(runs[number].shape for number, _, _ in planned.plan.unplaced)
+        refused = {outcome.owner for outcome in planned.standing.outcomes if not outcome.met}
+        items = [item for request in self.fleet.snapshot.standing if request.owner in refused for item in request.wants]
+        return [*(shapes[number] for number in numbers), *(item.alone() for item in items)]
 
 
 def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:
@@ -99,8 +157,7 @@ def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:
     for key, where in spans.items():
         run = workload.runs[where[0].run]
         if isinstance(key, int):
-            reason = reasons.why(workload.shapes[key], plan.headroom)
-            code, message, groups = reason
+            code, message, groups = reasons.why(workload.shapes[key], plan.headroom)
         else:
             assert run.fault is not None
             code, message, groups = Code(run.fault.code), run.fault.message, {}
@@ -108,14 +165,14 @@ def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:
     return tuple(sorted(found, key=lambda unmet: unmet.spans[0]))
 
 
-def _next_change(fleet: Fleet, plan: Plan, rationed: Rationed) -> datetime | None:
-    """The next moment at which the same facts would give another decision; slices launched now are REQUESTING from now on."""
-    snapshot = fleet.snapshot
+def _next_change(plan: Plan, rationed: Rationed) -> datetime | None:
+    """The next moment at which time alone changes the decision, once this one is carried out."""
+    fleet, snapshot = plan.fleet, plan.fleet.snapshot
     moments = [block.until for block in plan.headroom.blocked if block and block.until]
     moments += [request.expires for request in snapshot.standing if request.expires and request.expires > snapshot.now]
     moments += fleet.deadlines
-    launched = {launch.group for launch in rationed.launches}
-    patience = [snapshot.config.patience_of(group) for group in fleet.groups if group.name in launched]
+    launching = {launch.group for launch in rationed.launches}
+    patience = [snapshot.config.patience_of(group) for group in fleet.groups if group.name in launching]
     moments += [snapshot.now + timedelta(seconds=seconds) for seconds in patience]
     if rationed.retry_at is not None:
         moments.append(rationed.retry_at)

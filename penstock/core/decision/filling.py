@@ -1,9 +1,12 @@
-"""Placements `packing` and `cost`: largest entries first, each slice filled to the brim before the next is bought.
+"""Placements `packing` and `cost`: largest entries first, each slice filled before the next one is bought.
 
-Both fill what there is, host by host, then buy: every group's slice is filled on trial with what is left, the best one by
-score is bought, again and again. They differ in the score alone. Filling is the same for slices that exist, that are on
-their way and that are bought, so a plan that was carried out fills its own slices again in the same way.
+Both fill existing slices host by host, then buy: every group's slice is filled on trial with the entries that are left, the
+slice with the best score is bought, and so on. Only the score differs. Existing, in-flight and bought slices are filled by
+the same rules, so the next evaluation fills the slices of a plan that was carried out in the same way.
 """
+
+from collections import deque
+from collections.abc import Iterator
 
 from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.fleet import HostBin
@@ -14,96 +17,106 @@ from penstock.core.decision.strategies import Strategy, Trial
 from penstock.model.decision import Cause, Tier
 from penstock.model.runs import Run
 
-Queue = list[tuple[int, int, int]]
-"""Entries of one shape that are still to be placed: run, first, count, in order of arrival."""
+Entries = tuple[int, int, int]
+"""Consecutive entries of one run: run, first, count."""
+
+
+class _Queue:
+    """Unplaced entries of one shape, in order of arrival."""
+
+    __slots__ = ("count", "spans")
+
+    def __init__(self) -> None:
+        self.spans: deque[Entries] = deque()
+        self.count = 0
+
+    def add(self, run: int, first: int, count: int) -> None:
+        self.spans.append((run, first, count))
+        self.count += count
+
+    def take(self, entries: int) -> Iterator[Entries]:
+        """Remove the first entries of the queue."""
+        self.count -= entries
+        while entries:
+            run, first, count = self.spans.popleft()
+            if count > entries:
+                self.spans.appendleft((run, first + entries, count - entries))
+            taken = min(entries, count)
+            entries -= taken
+            yield run, first, taken
 
 
 def place_by_filling(plan: Plan, runs: tuple[Run, ...], hosts: HostsByRef, strategy: Strategy) -> None:
     """Place gangs, then single tasks, largest first; buy by the strategy's score."""
-    queues: list[Queue] = [[] for _ in strategy.wants]
+    queues = [_Queue() for _ in strategy.cursors]
     for number, run in enumerate(runs):
         if run.fault is None:
-            queues[run.shape].append((number, 0, run.entries))
-    waiting = sorted((w for w, queue in enumerate(queues) if queue), key=strategy.largest_first)
-    gangs = [w for w in waiting if strategy.wants[w].gang is not None]
-    left_over = []
-    for w in gangs:
-        first, last = strategy.gang_passes(w)
-        queues[w] = _place_gangs(plan, first, runs, queues[w], hosts)
-        if queues[w] and last is not None:
-            left_over.append((w, last))
-    singles = [w for w in waiting if strategy.wants[w].gang is None]
-    _Filling(plan, queues, singles, strategy, keep_rooms=bool(left_over)).place()
-    for w, last in left_over:
-        queues[w] = _place_gangs(plan, last, runs, queues[w], hosts)
-    plan.unplaced = sorted(span for queue in queues for span in queue)
+            queues[run.shape].add(number, 0, run.entries)
+    waiting = sorted((s for s, queue in enumerate(queues) if queue.count), key=strategy.largest_first)
+    passes = {s: strategy.gang_passes(s) for s in waiting if strategy.cursors[s].gang is not None}
+    for s, (first, *_) in passes.items():
+        queues[s] = _place_gangs(plan, first, runs, queues[s], hosts)
+    late = [(s, cursor) for s, (_, *further) in passes.items() if queues[s].count for cursor in further]
+    _Filling(plan, queues, [s for s in waiting if s not in passes], strategy, keep_bins=bool(late)).place()
+    for s, cursor in late:
+        queues[s] = _place_gangs(plan, cursor, runs, queues[s], hosts)
+    plan.unplaced = sorted(span for queue in queues for span in queue.spans)
 
 
-def _place_gangs(plan: Plan, want: ShapeCursor, runs: tuple[Run, ...], queue: Queue, hosts: HostsByRef) -> Queue:
-    """Place the gangs of one shape; returns those that found no place."""
-    unplaced: Queue = []
-    for number, first, count in queue:
+def _place_gangs(plan: Plan, cursor: ShapeCursor, runs: tuple[Run, ...], queue: _Queue, hosts: HostsByRef) -> _Queue:
+    """Place the gangs of one shape; returns those that stay unplaced."""
+    unplaced = _Queue()
+    for number, first, count in queue.spans:
         run = runs[number]
         apart = apart_hosts(run.apart, hosts)
-        left = place_gangs(plan, want, number, first, count, pending=run.pending, apart=apart)
+        left = place_gangs(plan, cursor, number, first, count, pending=run.pending, apart=apart)
         if left:
-            unplaced.append((number, first + count - left, left))
+            unplaced.add(number, first + count - left, left)
     return unplaced
 
 
 class _Filling:
-    """Single tasks, by want: how many are left, and on which groups each may go."""
+    """Single tasks by shape, and the shapes that each group can take."""
 
-    def __init__(self, plan: Plan, queues: list[Queue], singles: list[int], strategy: Strategy, *, keep_rooms: bool) -> None:
-        """`keep_rooms` if someone will look for room on the slices that are bought."""
+    def __init__(self, plan: Plan, queues: list[_Queue], singles: list[int], strategy: Strategy, *, keep_bins: bool) -> None:
+        """`keep_bins` if gangs will be placed on the bought slices later."""
         self.plan = plan
-        self.keep_rooms = keep_rooms
+        self.keep_bins = keep_bins
         self.queues = queues
         self.singles = singles
         self.strategy = strategy
-        self.wants = strategy.wants
-        self.left = [sum(count for _, _, count in queue) for queue in queues]
+        self.cursors = strategy.cursors
         groups = range(len(plan.fleet.groups))
-        self.by_group = [[w for w in singles if self.wants[w].candidates.mask[g]] for g in groups]
+        self.by_group = [[s for s in singles if self.cursors[s].candidates.mask[g]] for g in groups]
 
     def place(self) -> None:
-        """Fill what there is, then buy until nothing is left or nothing may be bought."""
+        """Fill existing slices, then buy until no entry is left or no group can add a slice that takes one."""
         groups = self.plan.fleet.groups
         plain_first = sorted(range(len(groups)), key=lambda g: (groups[g].accelerated, g))
-        for host in (host for g in plain_first for room in self.plan.ready[g] for host in room.hosts):
+        for host in (host for g in plain_first for slice_bin in self.plan.ready[g] for host in slice_bin.hosts):
             self._fill(host, Tier.READY)
-        for host in self.plan.flight:
+        for host in self.plan.in_flight_hosts:
             self._fill(host, Tier.IN_FLIGHT)
         self._buy()
 
     def _fill(self, host: HostBin, tier: Tier) -> None:
         g = host.owner.group
-        for w in self.by_group[g]:
+        for s in self.by_group[g]:
             if host.closed:
                 return
-            if self.left[w]:
-                tasks = self.wants[w].tasks_in(host, self.left[w])
-                if tasks:
-                    self.plan.take(host, self.wants[w], tasks)
-                    self._assign(w, tasks, g, tier, opened=host.owner.opened or tier is Tier.NEW)
+            left = self.queues[s].count
+            tasks = self.cursors[s].tasks_in(host, left) if left else 0
+            if tasks:
+                self.plan.take(host, self.cursors[s], tasks)
+                self._assign(s, tasks, g, tier, opened=host.owner.opened or tier is Tier.NEW)
 
-    def _assign(self, w: int, tasks: int, g: int, tier: Tier, *, opened: bool) -> None:
-        """Entries of one shape are placed in the order they arrived."""
-        self.left[w] -= tasks
-        queue = self.queues[w]
-        while tasks:
-            number, first, count = queue[0]
-            taken = min(tasks, count)
-            self.plan.assign(number, first, taken, g, tier, opened=opened)
-            tasks -= taken
-            if taken == count:
-                queue.pop(0)
-            else:
-                queue[0] = (number, first + taken, count - taken)
+    def _assign(self, s: int, tasks: int, g: int, tier: Tier, *, opened: bool) -> None:
+        for run, first, count in self.queues[s].take(tasks):
+            self.plan.assign(run, first, count, g, tier, opened=opened)
 
     def _buy(self) -> None:
         trials: dict[int, Trial] = {}
-        while any(self.left[w] for w in self.singles):
+        while any(self.queues[s].count for s in self.singles):
             self._refresh(trials)
             if not trials:
                 return
@@ -111,57 +124,60 @@ class _Filling:
             self._purchase(best, self._repeats(best, trials))
 
     def _refresh(self, trials: dict[int, Trial]) -> None:
-        """Try again where what is left, or what may be added, has changed the outcome."""
-        for g, wants in enumerate(self.by_group):
-            if wants and self.plan.headroom.of(g):
-                if g in trials and self._still_holds(trials[g]):
-                    continue
-                trial = self._trial(g)
-                if trial is not None:
-                    trials[g] = trial
-                    continue
+        """Repeat the trials whose result the last purchase may have changed."""
+        for g, shapes in enumerate(self.by_group):
+            if g in trials and self.plan.headroom.of(g) and self._still_holds(trials[g]):
+                continue
             trials.pop(g, None)
+            trial = self._trial(g) if shapes and self.plan.headroom.of(g) else None
+            if trial is not None:
+                trials[g] = trial
 
     def _still_holds(self, trial: Trial) -> bool:
-        left = self.left
-        return all(left[w] >= k for w, k in trial.tasks.items()) and all(left[w] == n for w, n in trial.limited.items())
+        queues = self.queues
+        return all(queues[s].count >= k for s, k in trial.tasks.items()) and all(
+            queues[s].count == n for s, n in trial.limited.items()
+        )
 
     def _repeats(self, best: Trial, trials: dict[int, Trial]) -> int:
-        """How many slices in a row would be bought alike: until any trial runs out of entries."""
+        """How many equal slices would be bought in a row: until some trial runs out of entries."""
         more = self.plan.headroom.of(best.group) - 1
         for trial in trials.values():
-            for w, each in best.tasks.items():
-                spare = 0 if w in trial.limited else self.left[w] - trial.tasks.get(w, 0)
+            for s, each in best.tasks.items():
+                spare = 0 if s in trial.limited else self.queues[s].count - trial.tasks.get(s, 0)
                 more = min(more, spare // each)
         return 1 + more
 
     def _trial(self, g: int) -> Trial | None:
-        """One slice of the group, filled with what is left."""
+        """One slice of the group, filled with the entries that are left."""
         tasks: dict[int, int] = {}
-        limited: dict[int, int] = {}
-        for host in self.plan.fleet.new_room(g).hosts:
-            before = len(tasks), sum(tasks.values())
-            for w in self.by_group[g]:
-                remaining = self.left[w] - tasks.get(w, 0)
-                taken = self.wants[w].tasks_in(host, remaining) if remaining else 0
-                if taken:
-                    host.put(self.wants[w].need, taken, exclusive=self.wants[w].exclusive)
-                    tasks[w] = tasks.get(w, 0) + taken
-                    if taken == remaining:
-                        limited[w] = self.left[w]
-            if before == (len(tasks), sum(tasks.values())):
+        for host in self.plan.fleet.new_bin(g).hosts:
+            if not self._fill_on_trial(host, tasks):
                 break
+        limited = {s: count for s, count in tasks.items() if count == self.queues[s].count}
         return Trial(g, tasks, limited, self.strategy.score(g, tasks)) if tasks else None
+
+    def _fill_on_trial(self, host: HostBin, tasks: dict[int, int]) -> bool:
+        """Add the tasks that the host takes to those already on the slice; whether there were any."""
+        filled = False
+        for s in self.by_group[host.owner.group]:
+            left = self.queues[s].count - tasks.get(s, 0)
+            taken = self.cursors[s].tasks_in(host, left) if left else 0
+            if taken:
+                host.put(self.cursors[s].need, taken, exclusive=self.cursors[s].exclusive)
+                tasks[s] = tasks.get(s, 0) + taken
+                filled = True
+        return filled
 
     def _purchase(self, best: Trial, times: int) -> None:
         g = best.group
         self.plan.charge(((g, 1),), times, Cause.DEMAND)
-        if not self.keep_rooms:
+        if not self.keep_bins:
             self.plan.required[g] += times
-            for w, tasks in best.tasks.items():
-                self._assign(w, tasks * times, g, Tier.NEW, opened=True)
+            for s, tasks in best.tasks.items():
+                self._assign(s, tasks * times, g, Tier.NEW, opened=True)
             return
-        rooms = [self.plan.fleet.new_room(g) for _ in range(times)]
-        for host in (host for room in rooms for host in room.hosts):
+        bins = [self.plan.fleet.new_bin(g) for _ in range(times)]
+        for host in (host for slice_bin in bins for host in slice_bin.hosts):
             self._fill(host, Tier.NEW)
-        self.plan.add_flight(rooms)
+        self.plan.add_in_flight(bins)

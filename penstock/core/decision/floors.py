@@ -1,11 +1,9 @@
-"""Slices that no entry asked for: minimum, standing requests, watermark, warm slices."""
+"""Slices opened without an entry: each group's minimum, standing requests, watermark and warm slices."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.core.decision.cursors import ShapeCursors
-from penstock.core.decision.fleet import Fleet
-from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.plan import Plan, Unit
 from penstock.core.decision.priority import place_by_priority
 from penstock.core.decision.reasons import Reasons
@@ -15,49 +13,52 @@ from penstock.model.runs import Run
 from penstock.model.shape import Shape
 from penstock.model.slices import StandingRequest
 
+SPARES = (Cause.WATERMARK, Cause.WARM)
+"""Causes of slices that are opened ahead of demand."""
+
 
 def open_minimum(plan: Plan) -> None:
-    """Bring every group up to its minimum; stalled ones count, for they were ordered."""
+    """Bring every group up to its minimum. Stalled slices count, because they are already ordered."""
     for g, group in enumerate(plan.fleet.groups):
-        held = plan.fleet.held[g]
-        missing = group.min_slices - held.ready - held.in_flight - held.stalled
+        counts = plan.fleet.counts[g]
+        missing = group.min_slices - counts.ready - counts.in_flight - counts.stalled - plan.opened[g]
         slices = min(missing, plan.headroom.of(g))
         if slices > 0:
             plan.open(((g, 1),), slices, Cause.MINIMUM)
 
 
 class Standing(NamedTuple):
-    """What became of each standing request, and how many slices of each group they keep."""
+    """The outcome of each standing request, and how many slices of each group they need together."""
 
     outcomes: tuple[StandingOutcome, ...]
     slices: list[int]
 
 
 def open_standing(plan: Plan, reasons: Reasons) -> Standing:
-    """Open what standing requests lack, measured against all capacity, busy or not; each owner's whole or not at all."""
+    """Open the slices that standing requests lack. Each is measured on all capacity, busy or not, and granted whole or not."""
     snapshot = plan.fleet.snapshot
     live = [request for request in snapshot.standing if request.expires is None or request.expires > snapshot.now]
-    floor = _Floor(plan)
-    outcomes = tuple(floor.add(request, reasons) for request in sorted(live, key=lambda request: request.owner))
-    for unit in floor.units:
+    trial = _StandingTrial(plan)
+    outcomes = tuple(trial.add(request, reasons) for request in sorted(live, key=lambda request: request.owner))
+    for unit in trial.units:
         plan.open(unit.parts, unit.times, Cause.STANDING)
-    return Standing(outcomes, floor.used)
+    return Standing(outcomes, trial.used)
 
 
-class _Floor:
-    """A plan beside the plan, on which nothing runs: the capacity that standing requests are measured against."""
+class _StandingTrial:
+    """Plans on the whole fleet as if nothing ran on it: the capacity that standing requests are measured on."""
 
     def __init__(self, plan: Plan) -> None:
-        self._fleet: Fleet = plan.fleet
-        self._planned = [g for unit in plan.units for g, slices in unit.parts for _ in range(slices * unit.times)]
-        self._start: Headroom = plan.headroom
+        self._fleet = plan.fleet
+        self._opened = [g for unit in plan.units for g, slices in unit.parts * unit.times for _ in range(slices)]
+        self._headroom = plan.headroom
         self._conserve = plan.fleet.snapshot.config.conserve_accelerators
         self._granted: list[tuple[Shape, int]] = []
         self.units: list[Unit] = []
         self.used = [0] * len(plan.fleet.groups)
 
     def add(self, request: StandingRequest, reasons: Reasons) -> StandingOutcome:
-        """Grant the request if all of it finds a place beside what others were granted."""
+        """Grant the request if all of it can be placed together with the requests granted before it."""
         wanted = [(item.alone(), item.count) for item in request.wants]
         trial = self._place([*self._granted, *wanted])
         if not trial.unplaced:
@@ -72,28 +73,30 @@ class _Floor:
     def _place(self, wanted: Sequence[tuple[Shape, int]]) -> Plan:
         shapes = [shape for shape, _ in wanted]
         runs = tuple(Run(s, count, shape.gang.size if shape.gang else 1) for s, (shape, count) in enumerate(wanted))
-        plan = Plan(self._fleet, self._start.copy(), smallest([shape.need for shape in shapes]))
-        ready, flight = self._fleet.total_rooms()
+        plan = Plan(self._fleet, self._headroom.copy(), smallest([shape.need for shape in shapes]))
+        ready, in_flight = self._fleet.whole_bins()
         plan.add_ready(ready)
-        plan.add_flight(flight, opened=False)
-        plan.add_flight(self._fleet.new_room(g) for g in self._planned)
+        plan.add_in_flight(in_flight, opened=False)
+        plan.add_in_flight(self._fleet.new_bin(g) for g in self._opened)
         place_by_priority(plan, ShapeCursors(shapes, self._fleet.matcher, conserve=self._conserve), runs, {})
         return plan
 
 
-def open_spares(plan: Plan) -> None:
-    """Add what watermark and warm slices ask for beyond the slices that placed demand keeps busy."""
+def open_spares(plan: Plan, standing: Sequence[int]) -> None:
+    """Add watermark and warm slices beyond the slices that demand keeps busy, and set every group's target."""
     for g, group in enumerate(plan.fleet.groups):
-        held = plan.fleet.held[g]
-        need = held.busy + plan.required[g]
-        have = held.ready + held.in_flight + plan.opened[g]
-        for cause, target in ((Cause.WATERMARK, watermark_target(need, group.watermark)), (Cause.WARM, need + group.warm_slices)):
-            slices = min(target - have - held.stalled, plan.headroom.of(g))
+        counts = plan.fleet.counts[g]
+        need = counts.busy + plan.required[g]
+        watermark, warm = watermark_target(need, group.watermark), need + group.warm_slices
+        plan.target[g] = min(group.max_slices, max(group.min_slices, standing[g], watermark, warm))
+        have = counts.ready + counts.in_flight + plan.opened[g]
+        for cause, target in ((Cause.WATERMARK, watermark), (Cause.WARM, warm)):
+            slices = min(target - have - counts.stalled, plan.headroom.of(g))
             if slices > 0:
                 plan.charge(((g, 1),), slices, cause)
                 have += slices
 
 
 def watermark_target(busy: int, watermark: int | None) -> int:
-    """Slices with which `busy` of them stay at or below the watermark."""
+    """The least number of slices of which `busy` are at or below the watermark."""
     return 0 if watermark is None else -(-100 * busy // watermark)

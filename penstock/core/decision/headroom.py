@@ -1,9 +1,10 @@
-"""How many slices each group may still add: its maximum, the cluster's, its pool's, and what blocks it."""
+"""Headroom: how many slices each group may still add under its maximum, the cluster's, its pool's, and its blocks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
+from penstock.core.decision.queues import health_with_queues, is_blocking
 from penstock.model.cluster import ScaleGroup
 from penstock.model.decision import Code
 from penstock.model.slices import Availability, Health
@@ -13,8 +14,8 @@ UNLIMITED = 1 << 60
 """More slices than any cloud has."""
 
 
-class Block(NamedTuple):
-    """Why a group cannot be asked for anything, and until when."""
+class GroupBlock(NamedTuple):
+    """Why a group may not add slices, and until when."""
 
     code: Code
     availability: Availability
@@ -22,7 +23,7 @@ class Block(NamedTuple):
     reason: str
 
 
-def blocks(groups: Sequence[ScaleGroup], health: Mapping[str, Health], now: datetime) -> list[Block | None]:
+def blocks(groups: Sequence[ScaleGroup], health: Mapping[str, Health], now: datetime) -> list[GroupBlock | None]:
     """What blocks each group now: its own health, or a lower tier of its quota pool that ran out."""
     own = [_own_block(health.get(group.name), now) for group in groups]
     lowest: dict[str, tuple[int, int]] = {}
@@ -36,41 +37,59 @@ def blocks(groups: Sequence[ScaleGroup], health: Mapping[str, Health], now: date
             cause = own[failed[1]]
             assert cause is not None
             reason = f"{groups[failed[1]].name} exceeded quota pool {group.quota_pool} at quota tier {failed[0]}"
-            own[g] = Block(Code.TIER_BLOCKED, Availability.QUOTA_EXCEEDED, cause.until, reason)
+            own[g] = GroupBlock(Code.TIER_BLOCKED, Availability.QUOTA_EXCEEDED, cause.until, reason)
     return own
 
 
-def _own_block(health: Health | None, now: datetime) -> Block | None:
-    if health is None or health.availability is Availability.AVAILABLE:
-        return None
-    if health.until is not None and health.until <= now:
-        return None
-    return Block(Code(health.availability), health.availability, health.until, health.reason)
+def _own_block(health: Health | None, now: datetime) -> GroupBlock | None:
+    code = code_of(health.availability) if health is not None and is_blocking(health, now) else None
+    return None if health is None or code is None else GroupBlock(code, health.availability, health.until, health.reason)
+
+
+def code_of(availability: Availability) -> Code | None:
+    """The reason code of a group that may not add slices; None if it may."""
+    match availability:
+        case Availability.AVAILABLE:
+            return None
+        case Availability.AT_MAX:
+            return Code.AT_MAX
+        case Availability.BACKOFF:
+            return Code.BACKOFF
+        case Availability.QUOTA_EXCEEDED:
+            return Code.QUOTA_EXCEEDED
+        case Availability.POOL_EXHAUSTED:
+            return Code.POOL_EXHAUSTED
+        case Availability.RATE_LIMITED:
+            return Code.RATE_LIMITED
+        case Availability.DISABLED:
+            return Code.DISABLED
+        case _:
+            assert_never(availability)
 
 
 class Headroom:
     """Slices that may still be ordered. Every order is charged at once to group, cluster and pool."""
 
-    def __init__(self, snapshot: Snapshot, groups: Sequence[ScaleGroup], held: Sequence[int]) -> None:
-        """`held` slices of each group are in the ledger, whatever their state; slices of groups that are gone count too."""
+    def __init__(self, snapshot: Snapshot, groups: Sequence[ScaleGroup], counts: Sequence[int]) -> None:
+        """`counts` are each group's slices in the ledger, whatever their state. Slices of removed groups count too."""
         config, names = snapshot.config, {group.name for group in groups}
         self._groups, self._most = groups, config.max_slices
-        self._group = [max(0, group.max_slices - count) for group, count in zip(groups, held, strict=True)]
+        self._group = [max(0, group.max_slices - count) for group, count in zip(groups, counts, strict=True)]
         self._cluster = UNLIMITED if config.max_slices is None else max(0, config.max_slices - len(snapshot.slices))
         self._pool_of = [group.pool for group in groups]
         self._chips = [group.chips_per_slice for group in groups]
         self.charged = {pool.name: 0 for pool in config.pools}
-        for pool, chips, count in zip(self._pool_of, self._chips, held, strict=True):
+        for pool, chips, count in zip(self._pool_of, self._chips, counts, strict=True):
             if pool is not None:
                 self.charged[pool] += chips * count
         for piece in snapshot.slices:
             if piece.pool in self.charged and piece.group not in names:
                 self.charged[piece.pool] += piece.chips
         self._pool = {pool.name: max(0, pool.chips - pool.system - self.charged[pool.name]) for pool in config.pools}
-        self.blocked = blocks(groups, snapshot.health, snapshot.now)
+        self.blocked = blocks(groups, health_with_queues(config, snapshot.slices, snapshot.health, snapshot.now), snapshot.now)
 
     def of(self, g: int) -> int:
-        """Slices that group may still add."""
+        """Slices that the group may still add."""
         if self.blocked[g] is not None:
             return 0
         left = min(self._group[g], self._cluster)
@@ -78,7 +97,7 @@ class Headroom:
         return left if pool is None else min(left, self._pool[pool] // self._chips[g])
 
     def order(self, g: int, slices: int) -> None:
-        """Charge slices of that group; a negative number gives them back."""
+        """Charge slices of the group; a negative number returns them."""
         self._group[g] -= slices
         self._cluster -= slices
         pool = self._pool_of[g]
@@ -86,7 +105,7 @@ class Headroom:
             self._pool[pool] -= slices * self._chips[g]
 
     def cause(self, g: int) -> Code:
-        """What keeps the group from adding one slice more than it may."""
+        """What keeps the group from adding one slice more than its headroom."""
         block = self.blocked[g]
         if block is not None:
             return block.code
@@ -96,7 +115,7 @@ class Headroom:
         return Code.POOL_EXHAUSTED if pool is not None and self._pool[pool] < more * self._chips[g] else Code.CLUSTER_AT_MAX
 
     def availability(self, g: int, slices: int) -> tuple[Availability, str]:
-        """Whether the group, which has so many slices, may be asked for more, and why not."""
+        """Whether the group, which has that many slices, may add more, and why not."""
         block, group = self.blocked[g], self._groups[g]
         if block is not None:
             return block.availability, block.reason
@@ -110,7 +129,7 @@ class Headroom:
         return Availability.AT_MAX, f"{slices} of {group.max_slices} slices"
 
     def copy(self) -> "Headroom":
-        """An independent copy to try things on."""
+        """An independent copy for a trial."""
         twin = object.__new__(Headroom)
         twin.__dict__.update(self.__dict__)
         twin._group, twin._pool = list(self._group), dict(self._pool)

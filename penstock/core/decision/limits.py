@@ -1,4 +1,4 @@
-"""LaunchRequest limits: how much of what was opened may be launched now, and what is deferred."""
+"""Launch limits: which of the opened slices are launched now, and which are deferred."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -7,16 +7,17 @@ from math import ceil
 from typing import NamedTuple
 
 from penstock.core.decision.fleet import SliceCounts
+from penstock.core.decision.floors import SPARES
 from penstock.core.decision.plan import Plan, Unit
 from penstock.model.cluster import Limits
-from penstock.model.decision import Cause, Deferred, LaunchRequest
+from penstock.model.decision import Deferred, LaunchRequest
 from penstock.model.slices import Launched
 
 MINUTE = timedelta(minutes=1)
 
 
 class Rationed(NamedTuple):
-    """Units divided into launches and what is deferred, and when the deferred could go."""
+    """Units divided into launched and deferred ones, and when deferred ones could be launched."""
 
     launches: tuple[LaunchRequest, ...]
     deferred: tuple[Deferred, ...]
@@ -24,42 +25,42 @@ class Rationed(NamedTuple):
 
 
 class _Limit:
-    """One limit of one group or of the cluster: how many more units it lets pass."""
+    """One limit of one group or of the cluster: how many more units it admits."""
 
-    def __init__(self, name: str, scope: str, value: float, room: int) -> None:
+    def __init__(self, name: str, scope: str, value: float, left: int) -> None:
         self.name = name
         self.message = f"{scope} limits {name} to {value:g}"
-        self.room = max(0, room)
+        self.left = max(0, left)
 
 
 def ration(plan: Plan) -> Rationed:
-    """Let units through in the order they were opened, each as one, until a limit of its groups or the cluster is reached.
+    """Admit units in the order in which they were opened, each as one, until a limit of its groups or the cluster is reached.
 
-    Spares wait while anything else does: demand that is held back would take them, and they would be bought again.
+    Spares are deferred while anything else is: deferred demand would use them, and they would have to be bought again.
     """
     limits = _Limits(plan)
-    holding: _Limit | None = None
+    deferring: _Limit | None = None
     launches: list[LaunchRequest] = []
     deferred: dict[tuple[int, str, str], int] = {}
     for unit in plan.units:
-        spare = unit.cause in (Cause.WATERMARK, Cause.WARM)
-        passed, limit = (0, holding) if spare and holding else limits.admit(unit)
-        holding = holding or (None if spare else limit)
+        spare = unit.cause in SPARES
+        admitted, limit = (0, deferring) if spare and deferring else limits.admit(unit)
+        deferring = deferring or (None if spare else limit)
         for g, slices in unit.parts:
-            if passed:
-                _append(launches, LaunchRequest(plan.fleet.groups[g].name, slices * passed, unit.cause))
+            if admitted:
+                _append(launches, LaunchRequest(plan.fleet.groups[g].name, slices * admitted, unit.cause))
             if limit is not None:
                 key = (g, limit.name, limit.message)
-                deferred[key] = deferred.get(key, 0) + slices * (unit.times - passed)
-    held = tuple(
+                deferred[key] = deferred.get(key, 0) + slices * (unit.times - admitted)
+    found = tuple(
         Deferred(group=plan.fleet.groups[g].name, slices=slices, limit=name, message=message)
         for (g, name, message), slices in sorted(deferred.items())
     )
-    return Rationed(tuple(launches), held, limits.retry_at({item.limit for item in held}))
+    return Rationed(tuple(launches), found, limits.retry_at({item.limit for item in found}))
 
 
 def _append(launches: list[LaunchRequest], launch: LaunchRequest) -> None:
-    """Neighbours of one group and cause are one order; the order of ordering stays."""
+    """Merge a launch with the one before it if group and cause are equal; the order of launches stays."""
     if launches and launches[-1].group == launch.group and launches[-1].cause is launch.cause:
         launches[-1] = launch._replace(slices=launches[-1].slices + launch.slices)
     else:
@@ -69,44 +70,44 @@ def _append(launches: list[LaunchRequest], launch: LaunchRequest) -> None:
 class _Limits:
     def __init__(self, plan: Plan) -> None:
         snapshot = plan.fleet.snapshot
-        held = plan.fleet.held
+        counts = plan.fleet.counts
         self._now = snapshot.now
         self._interval = timedelta(seconds=snapshot.config.evaluation.interval_seconds)
         self._recent = [launched for launched in snapshot.launched if launched.at + MINUTE > snapshot.now]
-        self._cluster = self._limits("the cluster", snapshot.config.limits, held, self._recent)
+        self._cluster = self._limits("the cluster", snapshot.config.limits, counts, self._recent)
         self._groups = [
-            self._limits(f"group {group.name}", group.limits, held[g : g + 1], [r for r in self._recent if r.group == group.name])
+            self._limits(f"group {group.name}", group.limits, [counts[g]], [r for r in self._recent if r.group == group.name])
             for g, group in enumerate(plan.fleet.groups)
         ]
         self._any = bool(self._cluster) or any(self._groups)
 
     @staticmethod
-    def _limits(scope: str, limits: Limits, held: Sequence[SliceCounts], recent: Sequence[Launched]) -> list[_Limit]:
+    def _limits(scope: str, limits: Limits, counts: Sequence[SliceCounts], recent: Sequence[Launched]) -> list[_Limit]:
         found = []
         if limits.in_flight is not None:
-            on_their_way = sum(h.in_flight for h in held)
-            found.append(_Limit("in_flight", scope, limits.in_flight, limits.in_flight - on_their_way))
+            in_flight = sum(each.in_flight for each in counts)
+            found.append(_Limit("in_flight", scope, limits.in_flight, limits.in_flight - in_flight))
         if limits.creates_per_minute is not None:
             created = sum(launched.slices for launched in recent)
             found.append(_Limit("creates_per_minute", scope, limits.creates_per_minute, limits.creates_per_minute - created))
         if limits.growth is not None:
-            running = sum(h.ready for h in held)
-            found.append(_Limit("growth", scope, limits.growth, max(1, ceil(limits.growth * running))))
+            ready = sum(each.ready for each in counts)
+            found.append(_Limit("growth", scope, limits.growth, max(1, ceil(limits.growth * ready))))
         return found
 
     def admit(self, unit: Unit) -> tuple[int, _Limit | None]:
-        """How many of a unit's repetitions pass, and which limit holds back the rest."""
+        """How many repetitions of a unit are admitted, and the limit that defers the others."""
         if not self._any:
             return unit.times, None
         binding = [limit for g, _ in unit.parts for limit in self._groups[g]] + self._cluster
-        tightest = min(binding, key=lambda limit: limit.room, default=None)
-        passed = unit.times if tightest is None else min(unit.times, tightest.room)
+        tightest = min(binding, key=lambda limit: limit.left, default=None)
+        admitted = unit.times if tightest is None else min(unit.times, tightest.left)
         for limit in binding:
-            limit.room -= passed
-        return passed, tightest if passed < unit.times else None
+            limit.left -= admitted
+        return admitted, tightest if admitted < unit.times else None
 
     def retry_at(self, names: AbstractSet[str]) -> datetime | None:
-        """When a limit lets more through by itself; slices in flight arrive by themselves and are reported."""
+        """When time alone lets a limit admit more. The arrival of slices in flight is an event, so `in_flight` sets no time."""
         moments = [launched.at + MINUTE for launched in self._recent] if "creates_per_minute" in names else []
         if "creates_per_minute" in names and not moments:
             moments.append(self._now + MINUTE)

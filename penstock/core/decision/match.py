@@ -1,4 +1,4 @@
-"""Which groups can ever take a shape, in which order, and what keeps the others out."""
+"""Match a shape against groups: the candidates in order of preference, and what excludes the others."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,21 +9,21 @@ from penstock.model.resources import Vector
 from penstock.model.shape import GangPlacement, Shape
 
 UNKNOWN_PRICE = float("inf")
-"""Among equals, a group whose price is known is asked before one whose price is not."""
+"""Among otherwise equal groups, those with a known price come first."""
 
 
 def in_rank_order(groups: Sequence[ScaleGroup]) -> list[ScaleGroup]:
-    """Groups as they are preferred by default: priority, price, name; the order of listing never matters."""
+    """Groups by priority, price and name. The order in the configuration never matters."""
     return sorted(groups, key=lambda g: (g.priority, UNKNOWN_PRICE if g.price_per_hour is None else g.price_per_hour, g.name))
 
 
 def exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
-    """What keeps the group from ever taking the shape, however empty it is."""
+    """What excludes the group for this shape, even with all its slices empty."""
     return requirement_exclusion(shape, group) or size_exclusion(shape, group)
 
 
 def requirement_exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
-    """What keeps the group out for its kind: device, variant, or a hard constraint."""
+    """What excludes the group by its kind: device, variant, or a hard constraint."""
     if shape.accelerated and group.device.type is not shape.device.type:
         return Code.DEVICE_MISMATCH
     if shape.device.variants and group.device.variant not in shape.device.variants:
@@ -36,7 +36,7 @@ def requirement_exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
 
 
 def size_exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
-    """What keeps the group out for its size: the host, or the number of hosts in a slice."""
+    """What excludes the group by its size: that of a host, or the number of hosts in a slice."""
     if not fits(per_host_need(shape), group.host.vector):
         return Code.INSUFFICIENT_RESOURCES
     gang = shape.gang
@@ -46,7 +46,7 @@ def size_exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
 
 
 def per_host_need(shape: Shape) -> Vector:
-    """What one host must be able to hold: one task, or as many as a whole-slices gang puts on each."""
+    """What one host must hold: one task, or the `tasks_per_host` of a whole-slices gang."""
     gang = shape.gang
     tasks = (gang.tasks_per_host or 1) if gang and gang.placement is GangPlacement.WHOLE_SLICES else 1
     cpu, memory, disk, gpu, tpu = shape.need
@@ -54,7 +54,7 @@ def per_host_need(shape: Shape) -> Vector:
 
 
 def fits(need: Vector, offer: Vector) -> bool:
-    """Whether every dimension of the need is on offer."""
+    """Whether the offer covers the need in every dimension."""
     return all(wanted <= offered for wanted, offered in zip(need, offer, strict=True))
 
 
@@ -70,7 +70,7 @@ class Candidates(NamedTuple):
     mask: tuple[bool, ...]
 
     def in_two_passes(self, first: Sequence[bool]) -> "tuple[Candidates, Candidates]":
-        """Those in the mask `first`, then all with those before the others; twice the same if there are no others."""
+        """Two passes: only groups in the mask `first`; then all, those ahead. The same object twice if the mask excludes none."""
         ahead = tuple(g for g in self.order if first[g])
         if len(ahead) == len(self.order):
             return self, self
@@ -79,16 +79,16 @@ class Candidates(NamedTuple):
 
 
 def candidates_of(order: tuple[int, ...], groups: int) -> Candidates:
-    """Candidates in this order, out of that many groups."""
+    """Candidates in the given order, with their mask over all groups."""
     members = frozenset(order)
     return Candidates(order, tuple(g in members for g in range(groups)))
 
 
 class Matcher:
-    """Finds candidates, once for all shapes that differ in nothing that matters.
+    """Finds the candidates of shapes, and caches them per requirement and size.
 
-    Ten thousand shapes of CPU work share one pass over the groups: requirements are matched once per distinct
-    requirement, sizes once per distinct size of host, and equal results are one object.
+    Ten thousand shapes of CPU work share one pass over the groups: requirements are matched once per distinct requirement,
+    sizes once per distinct size of host, and equal results are one object.
     """
 
     def __init__(self, groups: Sequence[ScaleGroup]) -> None:
@@ -100,7 +100,7 @@ class Matcher:
         self._candidates: dict[object, Candidates] = {}
 
     def candidates(self, shape: Shape) -> Candidates:
-        """The groups that can take the shape, preferred first."""
+        """Groups that can take the shape, preferred first."""
         sizes = self.size_exclusions(shape)
         key = (shape.requirement, sizes)
         if key not in self._candidates:
@@ -109,13 +109,13 @@ class Matcher:
         return self._candidates[key]
 
     def matching(self, shape: Shape) -> tuple[int, ...]:
-        """The groups of the right kind, preferred first, whether or not the shape fits their size."""
+        """Groups of the right kind, preferred first, whether or not the shape fits their size."""
         if shape.requirement not in self._matching:
             self._matching[shape.requirement] = self._match(shape)
         return self._matching[shape.requirement]
 
     def size_exclusions(self, shape: Shape) -> tuple[Code | None, ...]:
-        """What keeps the shape off hosts and slices of each size there is."""
+        """What excludes each distinct size of hosts and slices for this shape."""
         return tuple(size_exclusion(shape, self.groups[g]) for g in self._sizes)
 
     def _match(self, shape: Shape) -> tuple[int, ...]:

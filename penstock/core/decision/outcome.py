@@ -1,10 +1,10 @@
-"""A finished plan, told group by group and pool by pool."""
+"""Describe a finished plan, group by group and pool by pool."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from penstock.core.decision.cursors import ShapeCursor
-from penstock.core.decision.floors import watermark_target
+from penstock.core.decision.fleet import is_leaving
 from penstock.core.decision.limits import Rationed
 from penstock.core.decision.plan import Plan
 from penstock.core.decision.reasons import until
@@ -19,13 +19,13 @@ from penstock.model.decision import (
     Unmet,
 )
 from penstock.model.shape import GangPlacement
-from penstock.model.slices import Availability, SliceState
+from penstock.model.slices import Availability, Slice, SliceState
 
 
-def describe_groups(plan: Plan, rationed: Rationed, standing: Sequence[int], unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
+def describe_groups(plan: Plan, rationed: Rationed, unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
     """One description per group, in rank order."""
     launches = _sums((launch.group, launch.slices) for launch in rationed.launches)
-    deferred = _sums((held.group, held.slices) for held in rationed.deferred)
+    deferred = _sums((item.group, item.slices) for item in rationed.deferred)
     denied = _denied_slices(plan, unmet)
     placed: list[Counter[Tier]] = [Counter() for _ in plan.fleet.groups]
     for _, _, count, g, tier, _ in plan.assignments:
@@ -37,27 +37,23 @@ def describe_groups(plan: Plan, rationed: Rationed, standing: Sequence[int], unm
     found = []
     for g, group in enumerate(plan.fleet.groups):
         outcome = _outcome(plan, g, placed[g], opened[g])
-        found.append(_describe(plan, g, outcome, launches[group.name], deferred[group.name], standing[g], denied[g]))
+        found.append(_describe(plan, g, outcome, launches[group.name], deferred[group.name], denied[g]))
     return tuple(found)
 
 
-def _describe(
-    plan: Plan, g: int, outcome: tuple[Outcome, str], launch: int, deferred: int, standing: int, denied: int
-) -> GroupDecision:
-    group, held = plan.fleet.groups[g], plan.fleet.held[g]
-    need = held.busy + plan.required[g]
-    wanted = max(group.min_slices, standing, watermark_target(need, group.watermark), need + group.warm_slices)
+def _describe(plan: Plan, g: int, outcome: tuple[Outcome, str], launch: int, deferred: int, denied: int) -> GroupDecision:
+    counts = plan.fleet.counts[g]
     availability, reason = _availability(plan, g)
     block = plan.headroom.blocked[g]
     return GroupDecision.model_construct(
-        name=group.name,
-        have=held.ready,
-        in_flight=held.in_flight,
-        stalled=held.stalled,
-        leaving=held.leaving,
-        busy=held.busy,
+        name=plan.fleet.groups[g].name,
+        have=counts.ready,
+        in_flight=counts.in_flight,
+        stalled=counts.stalled,
+        leaving=counts.leaving,
+        busy=counts.busy,
         required=plan.required[g],
-        target=min(group.max_slices, wanted),
+        target=plan.target[g],
         launch=launch,
         deferred=deferred,
         availability=availability,
@@ -70,33 +66,42 @@ def _describe(
 
 
 def _above_watermark(plan: Plan, g: int) -> int:
-    """Busy slices beyond what the watermark allows of those there are and that are opened."""
-    group, held = plan.fleet.groups[g], plan.fleet.held[g]
+    """Busy slices beyond the share that the watermark allows of existing and opened slices."""
+    group, counts = plan.fleet.groups[g], plan.fleet.counts[g]
     if group.watermark is None:
         return 0
-    total = held.ready + held.in_flight + plan.opened[g]
-    return max(0, -(-(100 * (held.busy + plan.required[g]) - group.watermark * total) // 100))
+    total = counts.ready + counts.in_flight + plan.opened[g]
+    return max(0, -(-(100 * (counts.busy + plan.required[g]) - group.watermark * total) // 100))
 
 
 def _moving(plan: Plan, g: int) -> int:
-    """Slices that are on their way in or out already."""
-    held = plan.fleet.held[g]
-    return held.in_flight + held.stalled + held.leaving
+    """Slices that are already arriving or leaving."""
+    counts = plan.fleet.counts[g]
+    return counts.in_flight + counts.stalled + counts.leaving
 
 
 def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
-    """Whether the group may be asked for more once this decision is carried out, and why not."""
-    return plan.headroom.availability(g, plan.fleet.held[g].total + plan.opened[g])
+    """Whether the group may add slices once this decision is carried out, and why not."""
+    return plan.headroom.availability(g, plan.fleet.counts[g].total + plan.opened[g])
+
+
+_CAPACITY = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}
+_PURPOSE = {
+    Cause.MINIMUM: "its minimum",
+    Cause.STANDING: "standing requests",
+    Cause.DEMAND: "a gang",
+    Cause.WATERMARK: "its watermark",
+    Cause.WARM: "warm slices",
+}
 
 
 def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) -> tuple[Outcome, str]:
-    words = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}
     causes = [cause for cause in Cause if opened[cause] and not (placed and cause is Cause.DEMAND)]
     purposes = [f"{opened[cause]} for {_PURPOSE[cause]}" for cause in causes]
     opens = f"opens {', '.join(purposes)}" if purposes else ""
     if placed:
-        told = ", ".join(f"{placed[tier]} {words[tier]}" for tier in Tier if placed[tier])
-        return Outcome.SELECTED, f"takes {told}{f'; {opens}' if opens else ''}"
+        takes = ", ".join(f"{placed[tier]} {_CAPACITY[tier]}" for tier in Tier if placed[tier])
+        return Outcome.SELECTED, f"takes {takes}{f'; {opens}' if opens else ''}"
     if opens:
         return Outcome.KEPT, opens
     availability, reason = _availability(plan, g)
@@ -107,25 +112,16 @@ def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) 
     return Outcome.IDLE, "no demand is placed here"
 
 
-_PURPOSE = {
-    Cause.MINIMUM: "its minimum",
-    Cause.STANDING: "standing requests",
-    Cause.DEMAND: "a gang",
-    Cause.WATERMARK: "its watermark",
-    Cause.WARM: "warm slices",
-}
-
-
 def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDecision, ...]:
-    """One description per pool, by name, in chips: its groups' figures times the chips of their slices."""
+    """One description per pool, by name, in chips: the figures of its groups times the chips of their slices."""
     found = []
     for pool in sorted(plan.fleet.snapshot.config.pools, key=lambda pool: pool.name):
         pairs = zip(groups, plan.fleet.groups, strict=True)
-        members = [(told, group.chips_per_slice) for told, group in pairs if group.pool == pool.name]
+        members = [(described, group.chips_per_slice) for described, group in pairs if group.pool == pool.name]
         pressure = Pressure(
-            capacity=sum(told.pressure.capacity * chips for told, chips in members),
-            logical=sum(told.pressure.logical * chips for told, chips in members),
-            accounted_for=sum(told.pressure.accounted_for * chips for told, chips in members),
+            capacity=sum(described.pressure.capacity * chips for described, chips in members),
+            logical=sum(described.pressure.logical * chips for described, chips in members),
+            accounted_for=sum(described.pressure.accounted_for * chips for described, chips in members),
         )
         found.append(
             PoolDecision(
@@ -133,7 +129,7 @@ def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDec
                 chips=pool.chips,
                 system=pool.system,
                 charged=plan.headroom.charged[pool.name],
-                launching=sum(told.launch * chips for told, chips in members),
+                launching=sum(described.launch * chips for described, chips in members),
                 pressure=pressure,
             )
         )
@@ -141,21 +137,25 @@ def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDec
 
 
 def hourly_cost(plan: Plan, rationed: Rationed) -> CostPerHour:
-    """Slices that exist, and those with the ones launched now; what is only requested costs nothing yet."""
+    """The cost of existing slices, and the cost with requested and launched ones. A requested slice costs nothing yet."""
     prices = {group.name: group.price for group in plan.fleet.groups}
     slices = plan.fleet.snapshot.slices
-    there = _sums((piece.group, 1) for piece in slices if piece.state is not SliceState.REQUESTING)
-    coming = _sums((piece.group, 1) for piece in slices if piece.state is SliceState.REQUESTING)
+    existing = _sums((piece.group, 1) for piece in slices if not _is_coming(piece))
+    coming = _sums((piece.group, 1) for piece in slices if _is_coming(piece))
     coming.update(_sums((launch.group, launch.slices) for launch in rationed.launches))
-    before = sum(prices.get(name, 0.0) * there[name] for name in sorted(there))
+    before = sum(prices.get(name, 0.0) * existing[name] for name in sorted(existing))
     after = before + sum(prices.get(name, 0.0) * coming[name] for name in sorted(coming))
     known = {group.name for group in plan.fleet.groups if group.price_per_hour is not None}
-    unpriced = tuple(sorted({*there, *coming} - known))
+    unpriced = tuple(sorted({*existing, *coming} - known))
     return CostPerHour(before=round(before, 6), after=round(after, 6), unpriced=unpriced)
 
 
+def _is_coming(piece: Slice) -> bool:
+    return piece.state is SliceState.REQUESTING and not is_leaving(piece)
+
+
 def _denied_slices(plan: Plan, unmet: Sequence[Unmet]) -> list[int]:
-    """Slices that denied demand would need, charged to its first candidate so that nothing counts twice."""
+    """Slices that unmet demand would need, charged to its first candidate only, so that nothing counts twice."""
     denied = [0] * len(plan.fleet.groups)
     for item in unmet:
         shape = plan.fleet.snapshot.workload.shapes[item.shape]

@@ -1,10 +1,10 @@
-"""Arithmetic on vectors of resources."""
+"""Arithmetic on resource vectors."""
 
 from penstock.model.resources import Vector
 
 
 def holds_up_to(free: Vector, need: Vector, limit: int) -> int:
-    """How many times the need fits into what is free, up to a limit."""
+    """How many times the need fits into the free resources, up to a limit."""
     for have, wanted in zip(free, need, strict=True):
         if have < wanted:
             return 0
@@ -14,7 +14,7 @@ def holds_up_to(free: Vector, need: Vector, limit: int) -> int:
 
 
 def smallest(needs: list[Vector]) -> Vector:
-    """The least of every dimension: a host with less than this of anything can take none of them."""
+    """The minimum of every dimension: a host with less in any dimension can take none of the needs."""
     if not needs:
         return (0, 0, 0, 0, 0)
     cpu, memory, disk, gpu, tpu = (min(column) for column in zip(*needs, strict=True))

@@ -1,4 +1,4 @@
-"""Placing tasks that need nothing but a place on some host: ready, then in flight, then new."""
+"""Place single tasks: on READY hosts, then on hosts in flight, then on new slices."""
 
 from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.fleet import HostBin
@@ -6,37 +6,36 @@ from penstock.core.decision.plan import Plan
 from penstock.model.decision import Cause, Tier
 
 
-def place_singles(plan: Plan, want: ShapeCursor, run: int, first: int, count: int) -> int:
-    """Place entries `first` to `first + count` of a run; returns how many found no place."""
+def place_singles(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
+    """Place entries `first` to `first + count` of a run; returns how many stay unplaced."""
     left = count
     for step in (_on_ready, _in_flight, _on_new):
-        placed = step(plan, want, run, first + count - left, left)
-        left -= placed
+        left -= step(plan, cursor, run, first + count - left, left)
         if not left:
             break
     return left
 
 
-def _on_ready(plan: Plan, want: ShapeCursor, run: int, first: int, count: int) -> int:
-    hosts = plan.ready_hosts(want.candidates)
-    i, left = want.ready_cursor, count
+def _on_ready(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
+    hosts = plan.ready_hosts(cursor.candidates)
+    i, left = cursor.ready_cursor, count
     while i < len(hosts):
         host = hosts[i]
         if not host.closed:
-            left -= _put(plan, want, host, run, first + count - left, left, Tier.READY)
+            left -= _put(plan, cursor, host, run, first + count - left, left, Tier.READY)
             if not left:
                 break
         i += 1
-    want.ready_cursor = i
+    cursor.ready_cursor = i
     return count - left
 
 
-def _in_flight(plan: Plan, want: ShapeCursor, run: int, first: int, count: int) -> int:
-    flight, mask, left = plan.flight, want.candidates.mask, count
-    cpu, memory, disk, gpu, tpu = want.need
-    i = plan.first_open(want.flight_cursor)
-    while i < len(flight):
-        host = flight[i]
+def _in_flight(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
+    hosts, mask, left = plan.in_flight_hosts, cursor.candidates.mask, count
+    cpu, memory, disk, gpu, tpu = cursor.need
+    i = plan.first_open(cursor.in_flight_cursor)
+    while i < len(hosts):
+        host = hosts[i]
         if (
             host.cpu >= cpu
             and host.memory >= memory
@@ -45,54 +44,54 @@ def _in_flight(plan: Plan, want: ShapeCursor, run: int, first: int, count: int) 
             and host.tpu >= tpu
             and mask[host.owner.group]
         ):
-            left -= _put(plan, want, host, run, first + count - left, left, Tier.IN_FLIGHT)
+            left -= _put(plan, cursor, host, run, first + count - left, left, Tier.IN_FLIGHT)
             if host.closed:
-                plan.close_flight(i)
+                plan.close_in_flight(i)
             if not left:
                 break
         elif host.closed:
-            plan.close_flight(i)
+            plan.close_in_flight(i)
         i = plan.first_open(i + 1)
-    want.flight_cursor = i
+    cursor.in_flight_cursor = i
     return count - left
 
 
-def _put(plan: Plan, want: ShapeCursor, host: HostBin, run: int, first: int, left: int, tier: Tier) -> int:
-    tasks = want.tasks_in(host, left)
+def _put(plan: Plan, cursor: ShapeCursor, host: HostBin, run: int, first: int, left: int, tier: Tier) -> int:
+    tasks = cursor.tasks_in(host, left)
     if tasks:
-        plan.take(host, want, tasks)
+        plan.take(host, cursor, tasks)
         plan.assign(run, first, tasks, host.owner.group, tier, opened=host.owner.opened)
     return tasks
 
 
-def _on_new(plan: Plan, want: ShapeCursor, run: int, first: int, count: int) -> int:
-    order, left = want.buying, count
-    while left and want.new_cursor < len(order):
-        g = order[want.new_cursor]
-        room = plan.headroom.of(g)
-        if not room:
-            want.new_cursor += 1
+def _on_new(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
+    order, left = cursor.buy_order, count
+    while left and cursor.new_cursor < len(order):
+        g = order[cursor.new_cursor]
+        headroom = plan.headroom.of(g)
+        if not headroom:
+            cursor.new_cursor += 1
             continue
-        left -= _open_for(plan, want, g, room, run, first + count - left, left)
+        left -= _open_for(plan, cursor, g, headroom, run, first + count - left, left)
     return count - left
 
 
-def _open_for(plan: Plan, want: ShapeCursor, g: int, room: int, run: int, first: int, count: int) -> int:
-    """Open as many slices of the group as the entries fill, or as it may add; the last may have room left over."""
+def _open_for(plan: Plan, cursor: ShapeCursor, g: int, headroom: int, run: int, first: int, count: int) -> int:
+    """Open as many slices as the entries fill or the headroom allows; the last one may stay partly free."""
     group = plan.fleet.groups[g]
-    per_host = want.tasks_in_new(group, count)
+    per_host = cursor.tasks_in_new(group, count)
     per_slice = per_host * group.hosts_per_slice
-    slices = min(room, -(-count // per_slice))
+    slices = min(headroom, -(-count // per_slice))
     placed = min(count, slices * per_slice)
     plan.charge(((g, 1),), slices, Cause.DEMAND)
-    rooms = [plan.fleet.new_room(g) for _ in range(slices)]
+    bins = [plan.fleet.new_bin(g) for _ in range(slices)]
     left = placed
-    for host in (host for opened in rooms for host in opened.hosts):
+    for host in (host for slice_bin in bins for host in slice_bin.hosts):
         if not left:
             break
         tasks = min(per_host, left)
-        plan.take(host, want, tasks)
+        plan.take(host, cursor, tasks)
         left -= tasks
-    plan.add_flight(rooms)
+    plan.add_in_flight(bins)
     plan.assign(run, first, placed, g, Tier.NEW, opened=True)
     return placed

@@ -1,4 +1,4 @@
-"""What `packing` and `cost` each call the best buy, and how a finished plan is judged against another."""
+"""Strategies of `packing` and `cost`: which entries come first, where gangs buy, and the score of a filled slice."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from penstock.model.resources import DIMENSIONS, GPU, TPU
 from penstock.model.shape import GangPlacement
 
 ROUNDED = 9
-"""Decimals of a ratio that count: what differs beyond is the arithmetic, not the plan."""
+"""Decimals compared in ratios: differences beyond them come from floating-point arithmetic."""
 
 Key = tuple[float, ...]
 
 
 class Trial(NamedTuple):
-    """One slice of a group filled on trial: tasks by want, wants it used up, and its score."""
+    """One slice of a group filled on trial: tasks per shape, the shapes it uses up, and its score."""
 
     group: int
     tasks: dict[int, int]
@@ -25,161 +25,161 @@ class Trial(NamedTuple):
 
 
 class Strategy(NamedTuple):
-    """One way to buy: which entries come first, which groups gangs buy from, and how good a filled slice is."""
+    """One way to buy: the order of entries, the groups that gangs buy from, and the score of a filled slice."""
 
-    wants: Sequence[ShapeCursor]
+    cursors: Sequence[ShapeCursor]
     largest_first: Callable[[int], Key]
-    gang_passes: Callable[[int], tuple[ShapeCursor, ShapeCursor | None]]
+    gang_passes: Callable[[int], list[ShapeCursor]]
     score: Callable[[int, dict[int, int]], Key]
 
 
 def strategies(
-    placement: Placement, wants: Sequence[ShapeCursor], groups: Sequence[ScaleGroup], *, conserve: bool
+    placement: Placement, cursors: Sequence[ShapeCursor], groups: Sequence[ScaleGroup], *, conserve: bool
 ) -> list[Strategy]:
-    """The ways to buy that a placement tries; the best finished plan wins, the first among equals."""
-    view = _View(wants, groups, conserve=conserve)
+    """The strategies that a placement tries. The best plan wins; among equal plans, the first."""
+    scoring = _Scoring(cursors, groups, conserve=conserve)
     if placement is Placement.PACKING:
         return [
-            view.strategy(view.gang_by_use, view.utilisation),  # best utilised
-            view.strategy(view.gang_by_capacity, view.work),  # most work a slice
+            scoring.strategy(scoring.gang_by_use, scoring.utilisation),  # best utilised
+            scoring.strategy(scoring.gang_by_capacity, scoring.work),  # most work a slice
         ]
     return [
-        view.strategy(view.gang_by_price_per_task, view.accelerators_for_money),  # accelerators first
-        view.strategy(view.gang_by_price, view.accelerators_for_money),  # gangs on small hosts
-        view.strategy(view.gang_by_price, view.value_for_money),  # value for money
-        view.strategy(view.gang_by_price, view.utilisation),  # best utilised
+        scoring.strategy(scoring.gang_by_price_per_task, scoring.accelerators_for_money),  # accelerators first
+        scoring.strategy(scoring.gang_by_price, scoring.accelerators_for_money),  # gangs on small hosts
+        scoring.strategy(scoring.gang_by_price, scoring.value_for_money),  # value for money
+        scoring.strategy(scoring.gang_by_price, scoring.utilisation),  # best utilised
     ]
 
 
-class _View:
-    """Sizes of shapes as fractions of hosts, so that units cannot change a plan."""
+class _Scoring:
+    """Scores on sizes of shapes as fractions of hosts, so that the choice of units cannot change a plan."""
 
-    def __init__(self, wants: Sequence[ShapeCursor], groups: Sequence[ScaleGroup], *, conserve: bool) -> None:
-        self.wants = wants
+    def __init__(self, cursors: Sequence[ShapeCursor], groups: Sequence[ScaleGroup], *, conserve: bool) -> None:
+        self.cursors = cursors
         self.groups = groups
         self.conserve = conserve
         largest = [max((group.host.vector[d] for group in groups), default=0) for d in range(len(DIMENSIONS))]
-        self.fractions = [[need / most if most else 0.0 for need, most in zip(w.need, largest, strict=True)] for w in wants]
+        self.fractions = [[need / most if most else 0.0 for need, most in zip(c.need, largest, strict=True)] for c in cursors]
         self.sizes = [sum(fractions) for fractions in self.fractions]
-        self.values = [self._cheapest_share(want) for want in wants]
+        self.values = [self._cheapest_share(cursor) for cursor in cursors]
 
     def strategy(self, gang_key: Callable[[int, int], Key], score: Callable[[int, dict[int, int]], Key]) -> Strategy:
-        """A strategy; groups that tie are taken in the shape's own order of preference."""
+        """A strategy. Groups with equal keys stay in the shape's own order of preference."""
 
-        def gang_passes(w: int) -> tuple[ShapeCursor, ShapeCursor | None]:
-            """All candidates; or those without accelerators, and all of them once everything else is placed."""
-            want = self.wants[w]
-            allowed = [self._conserves(g, {w: 1}) for g in range(len(self.groups))]
-            buying = sorted(want.candidates.order, key=lambda g: (not allowed[g], gang_key(w, g)))
-            first, last = want.candidates.in_two_passes(allowed)
-            spared = ShapeCursor(want.shape, first, [g for g in buying if first.mask[g]])
-            return spared, None if last is first else ShapeCursor(want.shape, last, buying)
+        def gang_passes(s: int) -> list[ShapeCursor]:
+            """One pass over all candidates; or one over those without accelerators, then a late one over all."""
+            cursor = self.cursors[s]
+            allowed = [self._conserves(g, {s: 1}) for g in range(len(self.groups))]
+            buy_order = sorted(cursor.candidates.order, key=lambda g: (not allowed[g], gang_key(s, g)))
+            first, last = cursor.candidates.in_two_passes(allowed)
+            passes = [ShapeCursor(cursor.shape, first, [g for g in buy_order if first.mask[g]])]
+            return passes if last is first else [*passes, ShapeCursor(cursor.shape, last, buy_order)]
 
-        return Strategy(self.wants, self.largest_first, gang_passes, score)
+        return Strategy(self.cursors, self.largest_first, gang_passes, score)
 
-    def largest_first(self, w: int) -> Key:
-        """Accelerated work first, gangs before single tasks, then by size; equal sizes in order of arrival."""
-        want, fractions = self.wants[w], self.fractions[w]
-        tasks = want.gang.size if want.gang else 0
-        sizes = _rounded(-tasks * self.sizes[w], -max(fractions[GPU], fractions[TPU]), -self.sizes[w])
-        return (not want.shape.accelerated, *sizes, w)
+    def largest_first(self, s: int) -> Key:
+        """Sort key of shapes: accelerated work first, gangs before single tasks, then by size, then by arrival."""
+        cursor, fractions = self.cursors[s], self.fractions[s]
+        tasks = cursor.gang.size if cursor.gang else 0
+        sizes = _rounded(-tasks * self.sizes[s], -max(fractions[GPU], fractions[TPU]), -self.sizes[s])
+        return (not cursor.shape.accelerated, *sizes, s)
 
-    # --- scores of a filled slice, greatest first ---
+    # --- scores of a filled slice: the greatest wins ---
 
     def utilisation(self, g: int, tasks: dict[int, int]) -> Key:
-        """As Ray scores: conserved accelerators, kinds of resource used, least and mean utilisation."""
+        """Best utilised, as Ray scores it: accelerators conserved, kinds of resource used, least and mean utilisation."""
         host, hosts = self.groups[g].host.vector, self.groups[g].hosts_per_slice
-        used = [sum(self.wants[w].need[d] * k for w, k in tasks.items()) for d in range(len(DIMENSIONS))]
+        used = [sum(self.cursors[s].need[d] * k for s, k in tasks.items()) for d in range(len(DIMENSIONS))]
         shares = [used[d] / (host[d] * hosts) for d in range(len(DIMENSIONS)) if host[d]]
         kinds = sum(share > 0 for share in shares)
         least, mean = (min(shares), sum(shares) / len(shares)) if shares else (0.0, 0.0)
         return (self._conserves(g, tasks), kinds, round(least, ROUNDED), round(mean, ROUNDED), self._soft(g, tasks))
 
     def work(self, g: int, tasks: dict[int, int]) -> Key:
-        """The most work on one slice, accelerated work before any other."""
-        accelerated = sum(self.sizes[w] * k for w, k in tasks.items() if self.wants[w].shape.accelerated)
-        work = sum(self.sizes[w] * k for w, k in tasks.items())
+        """Most work on one slice; accelerated work counts first."""
+        accelerated = sum(self.sizes[s] * k for s, k in tasks.items() if self.cursors[s].shape.accelerated)
+        work = sum(self.sizes[s] * k for s, k in tasks.items())
         return (self._conserves(g, tasks), round(accelerated, ROUNDED), round(work, ROUNDED), self._soft(g, tasks))
 
     def accelerators_for_money(self, g: int, tasks: dict[int, int]) -> Key:
-        """The most accelerated work for the money, and other work for free beside it; the rest by value for money."""
-        accelerated = {w: k for w, k in tasks.items() if self.wants[w].shape.accelerated}
+        """Most accelerated work for the money, with other work beside it for free; other slices by value for money."""
+        accelerated = {s: k for s, k in tasks.items() if self.cursors[s].shape.accelerated}
         ratio = self._per_price(g, accelerated or tasks)
         return (self._conserves(g, tasks), bool(accelerated), ratio, round(self._value(tasks), ROUNDED), self._soft(g, tasks))
 
     def value_for_money(self, g: int, tasks: dict[int, int]) -> Key:
-        """The most value for the money, whatever the work."""
+        """Most value for the money, for any kind of work."""
         return (self._conserves(g, tasks), self._per_price(g, tasks), round(self._value(tasks), ROUNDED), self._soft(g, tasks))
 
-    # --- how good a group is for a gang, least first ---
+    # --- keys of a group for a gang: the least wins ---
 
-    def gang_by_use(self, w: int, g: int) -> Key:
-        """The group whose hosts the gang uses best."""
-        shares = [need / have for need, have in zip(self.wants[w].need, self.groups[g].host.vector, strict=True) if have]
+    def gang_by_use(self, s: int, g: int) -> Key:
+        """Prefer the group whose hosts the gang utilises best."""
+        shares = [need / have for need, have in zip(self.cursors[s].need, self.groups[g].host.vector, strict=True) if have]
         least, mean = _rounded(-min(shares, default=0.0), -sum(shares) / max(1, len(shares)))
-        return (least, mean, self._slices(w, g))
+        return (least, mean, self._slices(s, g))
 
-    def gang_by_capacity(self, w: int, g: int) -> Key:
-        """The group whose slices hold the most of such work."""
-        return (self._slices(w, g), -self._capacity(w, g))
+    def gang_by_capacity(self, s: int, g: int) -> Key:
+        """Prefer the group whose slices hold the most tasks of this shape."""
+        return (self._slices(s, g), -self._capacity(s, g))
 
-    def gang_by_price(self, w: int, g: int) -> Key:
-        """The group on which the gang costs least if nothing else shares its slices."""
-        slices = self._slices(w, g)
+    def gang_by_price(self, s: int, g: int) -> Key:
+        """Prefer the group on which the gang costs least if it shares its slices with nothing."""
+        slices = self._slices(s, g)
         return (round(self.groups[g].price * slices, ROUNDED), slices)
 
-    def gang_by_price_per_task(self, w: int, g: int) -> Key:
-        """The group on which the gang costs least if other gangs share its slices."""
-        if self._is_whole(w):
-            return self.gang_by_price(w, g)
-        capacity = self._capacity(w, g)
+    def gang_by_price_per_task(self, s: int, g: int) -> Key:
+        """Prefer the group on which the gang costs least if other gangs share its slices."""
+        if self._is_whole(s):
+            return self.gang_by_price(s, g)
+        capacity = self._capacity(s, g)
         return (round(self.groups[g].price / capacity, ROUNDED), -capacity)
 
-    # --- what these are made of ---
+    # --- parts of scores and keys ---
 
-    def _is_whole(self, w: int) -> bool:
-        gang = self.wants[w].gang
+    def _is_whole(self, s: int) -> bool:
+        gang = self.cursors[s].gang
         return gang is not None and gang.placement is GangPlacement.WHOLE_SLICES
 
-    def _slices(self, w: int, g: int) -> int:
-        """Slices of the group that one gang takes when it has them to itself."""
-        want, group = self.wants[w], self.groups[g]
-        assert want.gang is not None
-        if self._is_whole(w):
-            return want.gang.hosts // group.hosts_per_slice
-        per_host = max(1, want.tasks_in_new(group, want.gang.size))
-        return -(-want.gang.size // (per_host * group.hosts_per_slice))
+    def _slices(self, s: int, g: int) -> int:
+        """Slices of the group that one gang needs if it shares them with nothing."""
+        cursor, group = self.cursors[s], self.groups[g]
+        assert cursor.gang is not None
+        if self._is_whole(s):
+            return cursor.gang.hosts // group.hosts_per_slice
+        per_host = max(1, cursor.tasks_in_new(group, cursor.gang.size))
+        return -(-cursor.gang.size // (per_host * group.hosts_per_slice))
 
-    def _capacity(self, w: int, g: int) -> int:
-        """Tasks of such a gang, and of others like it, that one slice can hold."""
-        want, group = self.wants[w], self.groups[g]
-        alone = want.exclusive and group.hosts_alone
-        held = [have // need for have, need in zip(group.host.vector, want.need, strict=True) if need]
-        return max(1, (1 if alone else min(held, default=1)) * group.hosts_per_slice)
+    def _capacity(self, s: int, g: int) -> int:
+        """Tasks of this shape, of any gang, that one slice can hold."""
+        cursor, group = self.cursors[s], self.groups[g]
+        alone = cursor.exclusive and group.hosts_alone
+        fitting = [have // need for have, need in zip(group.host.vector, cursor.need, strict=True) if need]
+        return max(1, (1 if alone else min(fitting, default=1)) * group.hosts_per_slice)
 
     def _conserves(self, g: int, tasks: dict[int, int]) -> bool:
-        """Whether no accelerator is spent on work that needs none."""
+        """Whether the slice spends no accelerators on work that needs none."""
         if not self.conserve or not self.groups[g].accelerated:
             return True
-        return any(self.wants[w].shape.accelerated for w in tasks)
+        return any(self.cursors[s].shape.accelerated for s in tasks)
 
     def _soft(self, g: int, tasks: dict[int, int]) -> int:
-        return sum(k * soft_satisfied(self.wants[w].shape, self.groups[g]) for w, k in tasks.items())
+        return sum(k * soft_satisfied(self.cursors[s].shape, self.groups[g]) for s, k in tasks.items())
 
     def _value(self, tasks: dict[int, int]) -> float:
-        return sum(self.values[w] * k for w, k in tasks.items())
+        return sum(self.values[s] * k for s, k in tasks.items())
 
     def _per_price(self, g: int, tasks: dict[int, int]) -> float:
         price = self.groups[g].price
         return round(self._value(tasks) / price, ROUNDED) if price else float("inf")
 
-    def _cheapest_share(self, want: ShapeCursor) -> float:
-        """What one task costs on the group where its share of a slice is cheapest."""
+    def _cheapest_share(self, cursor: ShapeCursor) -> float:
+        """The cost of one task on the group where its share of a slice is cheapest."""
         shares = []
-        for g in want.candidates.order:
+        for g in cursor.candidates.order:
             group = self.groups[g]
-            alone = want.exclusive and group.hosts_alone
-            used = [need / have for need, have in zip(want.need, group.host.vector, strict=True) if need and have]
+            alone = cursor.exclusive and group.hosts_alone
+            used = [need / have for need, have in zip(cursor.need, group.host.vector, strict=True) if need and have]
             shares.append(group.price * (1.0 if alone else max(used, default=0.0)) / group.hosts_per_slice)
         return min(shares, default=0.0)
 

@@ -15,6 +15,7 @@ from penstock.model.runs import Fault, FaultCode, HostRef
 from penstock.model.shape import Device, DeviceType, Gang, GangPlacement, Shape
 from penstock.model.slices import (
     Availability,
+    DrainTerms,
     Health,
     HostState,
     HostUsage,
@@ -167,7 +168,8 @@ def slices(draw: DrawFn, number: int, names: Sequence[str]) -> Slice:
         group=draw(st.sampled_from(names)),
         state=state,
         since=draw(st.none() | past),
-        queued=state is SliceState.REQUESTING and draw(seldom),
+        queued=state.in_flight and draw(seldom),
+        drain=DrainTerms(cause="test") if draw(rarely) else None,
         pool=draw(st.none() | st.sampled_from(POOLS)),
         chips=draw(st.integers(0, 4)),
     )

@@ -1,4 +1,4 @@
-"""docs/placement.md a second time, naively: one entry at a time, one slice at a time, nothing remembered."""
+"""A naive second implementation of docs/placement.md: one entry at a time, one slice at a time, nothing cached."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,17 +23,38 @@ class Verdict(NamedTuple):
     opened: tuple[str, ...]
 
 
+class Round(NamedTuple):
+    """One walk through the steps, after the units that earlier walks opened."""
+
+    places: dict[tuple[int, int], tuple[str, Tier]]
+    unmet: dict[tuple[int, int], Code]
+    refused: int
+    units: list[list[str]]
+
+
 def judge(snapshot: Snapshot) -> Verdict:
-    """What docs/placement.md says of the snapshot, before launch limits."""
+    """The decision of docs/placement.md on the snapshot, before launch limits."""
+    found = _walk(snapshot, [])
+    while found.unmet or found.refused:
+        further = _walk(snapshot, found.units)
+        if (len(further.unmet), further.refused, further.units) == (len(found.unmet), found.refused, found.units):
+            break
+        found = further
+    return Verdict(found.places, found.unmet, tuple(name for unit in found.units for name in unit))
+
+
+def _walk(snapshot: Snapshot, ordered: list[list[str]]) -> Round:
     world = World(snapshot, [lot for each in snapshot.slices if (lot := _lot(snapshot, each))], blocked=blocked_groups(snapshot))
+    for unit in ordered:
+        world.open_unit(unit)
     _open_minimum(world)
-    world = _with_standing_requests(world)
+    world, refused = _with_standing_requests(world)
     entries, faults = _entries(snapshot)
     by_priority = snapshot.config.placement is Placement.PRIORITY
     world, places = (place_by_priority if by_priority else place_by_filling)(world, entries)
     unmet = {key: _code(world, entry.shape) for entry in entries if (key := (entry.run, entry.position)) not in places}
     _open_spares(world)
-    return Verdict(places, unmet | faults, tuple(name for unit in world.units for name in unit))
+    return Round(places, unmet | faults, refused, world.units)
 
 
 def _entries(snapshot: Snapshot) -> tuple[list[Entry], dict[tuple[int, int], Code]]:
@@ -52,21 +73,29 @@ def _entries(snapshot: Snapshot) -> tuple[list[Entry], dict[tuple[int, int], Cod
 
 
 def _lot(snapshot: Snapshot, each: Slice) -> Lot | None:
-    """A slice that matters to placing; those that are leaving, queued or out of patience only count."""
+    """A slice on which entries are placed; slices that leave or are stalled only count."""
     group = snapshot.config.group(each.group)
-    if group is None:
+    if group is None or _is_leaving(each):
         return None
     if each.state is SliceState.READY:
         return _ready_lot(snapshot, each, group)
-    return whole_lot(group, each.id) if _holds_demand(snapshot, each, group) else None
+    return None if _is_stalled(snapshot, each, group) else whole_lot(group, each.id)
 
 
-def _holds_demand(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
-    if each.state not in IN_FLIGHT or each.queued:
-        return False
+def _is_leaving(each: Slice) -> bool:
+    return each.drain is not None or each.state not in (*IN_FLIGHT, SliceState.READY)
+
+
+def _is_stalled(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
+    if each.since is None:
+        return each.queued
+    return (each.queued or each.state is SliceState.REQUESTING) and _waited(snapshot, each, group)
+
+
+def _waited(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
+    """Whether the slice has been in its state for its group's patience."""
     patience = timedelta(seconds=snapshot.config.patience_of(group))
-    waited = each.since is not None and each.state is SliceState.REQUESTING and snapshot.now - each.since >= patience
-    return not waited
+    return each.since is not None and snapshot.now - each.since >= patience
 
 
 def _ready_lot(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> Lot:
@@ -93,11 +122,13 @@ def _host(usage: HostUsage, group: ScaleGroup) -> Host:
 
 
 def blocked_groups(snapshot: Snapshot) -> dict[str, str]:
-    """Groups that may not be asked for slices: by their own health, or by the tier of a quota pool."""
+    """Groups that may not add slices: by their own health, by the cloud's queue, or by the tier of a quota pool."""
     blocked: dict[str, str] = {}
     for group in snapshot.config.groups:
         if _unwell(snapshot, group):
             blocked[group.name] = "health"
+        elif any(_is_stuck(snapshot, each, group) for each in snapshot.slices):
+            blocked[group.name] = "queue"
     for group in snapshot.config.groups:
         if not _unwell(snapshot, group) or snapshot.health[group.name].availability is not Availability.QUOTA_EXCEEDED:
             continue
@@ -115,13 +146,17 @@ def _unwell(snapshot: Snapshot, group: ScaleGroup) -> bool:
     return health.until is None or health.until > snapshot.now
 
 
+def _is_stuck(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
+    """Whether the slice has waited in the cloud's queue beyond patience."""
+    return each.group == group.name and each.queued and each.state in IN_FLIGHT and _waited(snapshot, each, group)
+
+
 # Minimum, standing requests, spares
 
 
 def _existing(world: World, group: ScaleGroup) -> int:
     """READY, in flight, queued and opened slices of a group."""
-    states = (*IN_FLIGHT, SliceState.READY)
-    listed = sum(each.group == group.name and each.state in states for each in world.snapshot.slices)
+    listed = sum(each.group == group.name and not _is_leaving(each) for each in world.snapshot.slices)
     return listed + world.opened(group)
 
 
@@ -136,23 +171,26 @@ def _open_minimum(world: World) -> None:
         _open_up_to(world, group, group.min_slices)
 
 
-def _with_standing_requests(world: World) -> World:
-    """The world with what granted requests open: each is tried together with those granted before, on whole slices."""
+def _with_standing_requests(world: World) -> tuple[World, int]:
+    """The world with what granted requests open, and how many are refused.
+
+    Each request is tried together with those granted before it, on whole slices.
+    """
     lots = [whole_lot(lot.group, lot.id, ready=lot.ready) for lot in world.lots]
     floor = World(world.snapshot, lots, world.blocked, [list(unit) for unit in world.units], list(world.fresh))
     granted: list[Entry] = []
-    opened = floor.units
+    opened, refused = floor.units, 0
     for request in sorted(world.snapshot.standing, key=lambda request: request.owner):
         if request.expires is None or request.expires > world.snapshot.now:
             entries = granted + _standing_entries(request, len(granted))
             after, places = place_by_priority(floor.copy(), entries)
             if len(places) == len(entries):
                 granted, opened = entries, after.units
+            else:
+                refused += 1
     for unit in opened[len(floor.units) :]:
-        for name in unit:
-            world.open(next(group for group in world.groups if group.name == name))
-        world.units.append(unit)
-    return world
+        world.open_unit(unit)
+    return world, refused
 
 
 def _standing_entries(request: StandingRequest, first: int) -> list[Entry]:

@@ -108,6 +108,12 @@ class World:
         self.lots.append(whole_lot(group, f"new-{len(self.fresh)}"))
         return self.lots[-1]
 
+    def open_unit(self, names: list[str]) -> None:
+        """Open slices of these groups as one unit."""
+        for name in names:
+            self.open(next(group for group in self.groups if group.name == name))
+        self.units.append(list(names))
+
     def give_back(self, unused: list[Lot]) -> None:
         """Not open slices after all."""
         for lot in unused:

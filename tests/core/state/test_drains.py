@@ -26,7 +26,7 @@ TERMS = DrainTerms(cause="operator")
 def test_a_drain_takes_the_capacity_away_at_once_and_tells_the_slice() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     assert state.outbox == (DrainCommand(slice_id="a", terms=TERMS),)
-    assert [piece.state for piece in snapshot_of(state).snapshot.slices] == [SliceState.DRAINING]
+    assert [piece.drain for piece in snapshot_of(state).snapshot.slices] == [TERMS]
     assert apply(state, CommandsSent(at=NOW, commands=state.outbox)).outbox == ()
 
 

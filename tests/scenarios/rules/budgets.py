@@ -87,7 +87,7 @@ HEALTH = (
     .group("second", priority=2)
     .health("first", Availability.BACKOFF, until="0s")
     .wants(1, cpu=1)
-    .expects(placed={"first": 1}, launches={"first": 1}, changes_in="never", availability={"first": Availability.AVAILABLE}),
+    .expects(placed={"first": 1}, launches={"first": 1}, changes_in="10m", availability={"first": Availability.AVAILABLE}),
     scenario("a block without an end lasts until it is cleared")
     .group("g")
     .health("g", Availability.DISABLED)

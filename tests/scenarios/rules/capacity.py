@@ -80,7 +80,7 @@ STATES = (
     .group("g")
     .slice("s", "g", SliceState.REQUESTING, age="10m")
     .wants(1, cpu=1)
-    .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="never"),
+    .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="10m"),
     scenario("a slice REQUESTING for longer than patience counts against the maximum")
     .cluster(patience="10m")
     .group("g", max_slices=1)
@@ -151,12 +151,12 @@ USAGE = (
     .group("g")
     .slice("s", "g", SliceState.READY, age="2m")
     .wants(1, cpu=1)
-    .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="never"),
+    .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="10m"),
     scenario("a report ends the grace: a new slice that is busy has no room")
     .group("g")
     .slice("s", "g", SliceState.READY, age="1s", usage="busy")
     .wants(1, cpu=1)
-    .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="never"),
+    .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="10m"),
     scenario("usage for another number of hosts than the slice has is unknown")
     .group("g", hosts=4, max_slices=1)
     .slice("s", "g", SliceState.READY, usage=["idle", "idle"])
