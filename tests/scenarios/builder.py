@@ -75,6 +75,7 @@ class SliceFields(TypedDict, total=False):
 
     age: str
     queued: bool
+    drain: bool
     usage: str | HostUsage | Sequence[str | HostUsage]
 
 

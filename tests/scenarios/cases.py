@@ -18,7 +18,7 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Cause, Code, CostPerHour, Decision, Outcome, PoolDecision, Pressure, Tier
 from penstock.model.demand import Demand, Task
 from penstock.model.runs import HostRef
-from penstock.model.slices import Availability, Health, Launched, Slice, SliceState, SliceUsage, StandingRequest
+from penstock.model.slices import Availability, DrainTerms, Health, Launched, Slice, SliceState, SliceUsage, StandingRequest
 from penstock.model.snapshot import Snapshot
 from penstock.model.units import Seconds
 from penstock.model.value import Value
@@ -47,6 +47,7 @@ class GivenSlice(Value):
     count: int = 1
     usage: Annotated[SliceUsage | None, BeforeValidator(_one_or_more)] = None
     queued: bool = False
+    drain: bool = False
     age: Seconds | None = None
 
     def ids(self) -> list[str]:
@@ -56,7 +57,9 @@ class GivenSlice(Value):
     def slices(self) -> list[Slice]:
         """Each of them as the snapshot holds it."""
         since = None if self.age is None else NOW - timedelta(seconds=self.age)
-        return [Slice(id=i, group=self.group, state=self.state, since=since, queued=self.queued) for i in self.ids()]
+        drain = DrainTerms(cause="test") if self.drain else None
+        fields: dict[str, Any] = {"group": self.group, "state": self.state, "since": since, "queued": self.queued, "drain": drain}
+        return [Slice(id=i, **fields) for i in self.ids()]
 
 
 class GivenTask(Task):

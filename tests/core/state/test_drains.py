@@ -3,6 +3,7 @@
 from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, DeleteCommand, DrainCommand
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.status import status_of
+from penstock.core.decision.decide import decide
 from penstock.core.state.apply import apply, replay
 from penstock.core.state.drains import CLOSING, TO_CLOSE
 from penstock.core.state.events import (
@@ -26,7 +27,9 @@ TERMS = DrainTerms(cause="operator")
 def test_a_drain_takes_the_capacity_away_at_once_and_tells_the_slice() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     assert state.outbox == (DrainCommand(slice_id="a", terms=TERMS),)
-    assert [piece.drain for piece in snapshot_of(state).snapshot.slices] == [TERMS]
+    snapshot = snapshot_of(state).snapshot
+    assert [piece.drain for piece in snapshot.slices] == [TERMS]
+    assert [(group.have, group.leaving) for group in decide(snapshot).groups] == [(0, 1)]
     assert apply(state, CommandsSent(at=NOW, commands=state.outbox)).outbox == ()
 
 

@@ -275,8 +275,8 @@ STANDING = (
     .expects(standing={"ana": Code.INSUFFICIENT_RESOURCES, "bo": Code.NO_MATCHING_GROUP}),
     scenario("a standing request holds until it expires, and the decision says when")
     .group("g")
-    .standing("ana", 1, cpu=4, expires="10m")
-    .expects(launches={"g": 1}, standing={"ana": "met"}, changes_in="10m"),
+    .standing("ana", 1, cpu=4, expires="5m")
+    .expects(launches={"g": 1}, standing={"ana": "met"}, changes_in="5m"),
     scenario("an expired standing request is gone")
     .group("g")
     .standing("ana", 1, cpu=4, expires="0s")
@@ -285,6 +285,22 @@ STANDING = (
     .group("g", tpu=4, hosts=4, busy=1)
     .standing("ana", 1, tpu=4, gang=8)
     .expects(launches={"g": 1}, causes={Cause.STANDING: 1}, standing={"ana": "met"}, target={"g": 2}),
+    scenario("a standing request that only a spare makes possible is met together with the spare")
+    .cluster(conserve_accelerators=False)
+    .group("single", gpu=3, max_slices=2, warm_slices=1)
+    .group("triple", gpu=2, hosts=3, max_slices=3, price=1.0)
+    .standing("ana", 3, gpu=1, cpu=0.5, gang=6, gang_placement="spread")
+    .expects(
+        launches={"single": 2, "triple": 3},
+        causes={Cause.WARM: 1, Cause.STANDING: 4},
+        standing={"ana": "met"},
+    ),
+    scenario("a gang that only a spare makes possible is placed on the spare")
+    .pool("res", 16)
+    .group("small", tpu=8, price=1.0, pool="res")
+    .group("pair", tpu=4, hosts=2, price=2.0, pool="res", warm_slices=1)
+    .wants(1, tpu=4, gang=3, gang_placement="spread")
+    .expects(placed={"small": 1}, launches={"pair": 1, "small": 1}, causes={Cause.WARM: 1, Cause.DEMAND: 1}),
     scenario("demand uses what a standing request opens")
     .group("first", priority=1, max_slices=1)
     .group("second", priority=2)

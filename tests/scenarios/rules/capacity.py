@@ -61,7 +61,7 @@ TIERS = (
 
 
 STATES = (
-    scenario("a slice queued at the provider holds no demand")
+    scenario("a slice queued for an unknown time holds no demand")
     .group("g", max_slices=2, queued=1)
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}),
@@ -69,6 +69,48 @@ STATES = (
     .group("g", max_slices=1, queued=1)
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
+    scenario("a slice queued at the provider holds its demand for patience, and the decision says until when")
+    .cluster(patience="10m")
+    .group("g")
+    .slice("s", "g", SliceState.REQUESTING, age="4m", queued=True)
+    .wants(1, cpu=1)
+    .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, availability={"g": Availability.AVAILABLE}, changes_in="6m"),
+    scenario("beyond patience, a queued slice holds no demand and blocks its group, and demand goes to another")
+    .cluster(patience="10m")
+    .group("first", priority=1)
+    .group("second", priority=2)
+    .slice("s", "first", SliceState.REQUESTING, age="10m", queued=True)
+    .wants(1, cpu=1)
+    .expects(
+        placed={"second": 1},
+        launches={"second": 1},
+        availability={"first": Availability.BACKOFF},
+        why={"first": "1 of its slices waits in the cloud's queue"},
+    ),
+    scenario("a group with slices stuck in the queue gets no more orders, and unmet demand is told why")
+    .cluster(patience="10m")
+    .group("g")
+    .slice("s", "g", SliceState.REQUESTING, age="1h", queued=True)
+    .slice("t", "g", SliceState.REQUESTING, age="1h", queued=True)
+    .wants(1, cpu=1)
+    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=backoff", "2 of its slices wait in the cloud's queue"])]),
+    scenario("a group that its cloud blocks anyway keeps that reason while its slices wait in the queue")
+    .cluster(patience="10m")
+    .group("g")
+    .slice("s", "g", SliceState.REQUESTING, age="1h", queued=True)
+    .health("g", Availability.QUOTA_EXCEEDED, until="5m")
+    .wants(1, cpu=1)
+    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=quota_exceeded"])], changes_in="5m"),
+    scenario("a slice ordered to drain is no capacity, though it still reports READY, and counts against the maximum")
+    .group("g", max_slices=2)
+    .slice("s", "g", SliceState.READY, usage="idle", drain=True)
+    .wants(2, cpu=4)
+    .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
+    scenario("a slice ordered to drain while in flight holds no demand and is replaced")
+    .group("g", min_slices=1)
+    .slice("s", "g", SliceState.BOOTING, drain=True)
+    .wants(1, cpu=4)
+    .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, launches={"g": 1}, causes={Cause.MINIMUM: 1}),
     scenario("a slice is waited for as long as patience lasts, and the decision says until when")
     .cluster(patience="10m")
     .group("g")
@@ -93,13 +135,13 @@ STATES = (
     .slice("s", "g", SliceState.REQUESTING, age="30m")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, changes_in="30m"),
-    scenario("patience is for REQUESTING slices; a BOOTING one is waited for")
+    scenario("patience is for REQUESTING and queued slices; a BOOTING one is waited for")
     .cluster(patience="10m")
     .group("g")
     .slice("s", "g", SliceState.BOOTING, age="1d")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, changes_in="never"),
-    scenario("DRAINING and DELETING slices are no room, and count against the group's maximum")
+    scenario("DRAINING and DELETING slices are no capacity, and count against the group's maximum")
     .group("g", max_slices=3, draining=1, deleting=1)
     .wants(2, cpu=4)
     .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
@@ -152,7 +194,7 @@ USAGE = (
     .slice("s", "g", SliceState.READY, age="2m")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="10m"),
-    scenario("a report ends the grace: a new slice that is busy has no room")
+    scenario("a report ends the grace: a new slice that is busy takes nothing more")
     .group("g")
     .slice("s", "g", SliceState.READY, age="1s", usage="busy")
     .wants(1, cpu=1)
