@@ -168,7 +168,7 @@ class AutoscalerWorkflow:
         """Drop slices that were ordered and whose start was held back; not those that are being started at this moment."""
         state = self._state
         held = tuple(i for i in state.starting if i not in state.adopted and i not in self._being_started)
-        if held and workflow.patched("undo-launches"):
+        if held:
             self._apply(LaunchesDropped(at=workflow.now(), slice_ids=held))
 
     async def _recover(self) -> None:
@@ -363,7 +363,7 @@ class AutoscalerWorkflow:
 
     def _is_over(self) -> bool:
         """Whether the cluster is emptied, and every location has shown that it is."""
-        return self._is_emptied() and (self._state.verified or not workflow.patched("verify-before-end"))
+        return self._is_emptied() and self._state.verified
 
     @property
     def _cluster(self) -> str:
