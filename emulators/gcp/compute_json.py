@@ -82,15 +82,26 @@ def operation_json(operation: Operation, now: datetime) -> dict[str, Any]:
     if operation.by_system:
         shown["statusMessage"] = "Instance was preempted."
     if operation.verb == "bulkInsert":
-        requested, created = operation.requested_count or 0, operation.created_count or 0
-        counts = {"status": "DONE" if done else "CREATING", "targetVmCount": requested}
-        if done:
-            counts |= {"createdVmCount": created, "failedToCreateVmCount": requested - created}
-        shown["instancesBulkInsertOperationMetadata"] = {"perLocationStatus": {f"zones/{operation.zone}": counts}}
-    if done:
-        shown["endTime"] = operation.done_at.isoformat(timespec="milliseconds")
-    if done and operation.failures:
-        status = operation.status or HTTP_OF[Code.INVALID_ARGUMENT][0]
-        shown["httpErrorStatusCode"], shown["httpErrorMessage"] = status, _STATUS_MESSAGES.get(status, "ERROR")
-        shown["error"] = {"errors": [{"code": str(failure.code), "message": failure.message} for failure in operation.failures]}
-    return shown
+        per_location = {f"zones/{operation.zone}": _bulk_counts(operation, done=done)}
+        shown["instancesBulkInsertOperationMetadata"] = {"perLocationStatus": per_location}
+    return shown | _outcome(operation) if done else shown
+
+
+def _bulk_counts(operation: Operation, *, done: bool) -> dict[str, Any]:
+    """Progress of a bulk insert."""
+    requested, created = operation.requested_count or 0, operation.created_count or 0
+    if not done:
+        return {"status": "CREATING", "targetVmCount": requested}
+    counts = {"createdVmCount": created, "failedToCreateVmCount": requested - created}
+    return {"status": "DONE", "targetVmCount": requested, **counts}
+
+
+def _outcome(operation: Operation) -> dict[str, Any]:
+    """End time and errors of an operation that is done."""
+    ended = {"endTime": operation.done_at.isoformat(timespec="milliseconds")}
+    if not operation.failures:
+        return ended
+    status = operation.status or HTTP_OF[Code.INVALID_ARGUMENT][0]
+    errors = [{"code": str(failure.code), "message": failure.message} for failure in operation.failures]
+    message = _STATUS_MESSAGES.get(status, "ERROR")
+    return ended | {"httpErrorStatusCode": status, "httpErrorMessage": message, "error": {"errors": errors}}

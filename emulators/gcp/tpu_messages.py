@@ -28,7 +28,7 @@ _STATES = {
     Stage.DELETING: _State.DELETING,
     Stage.GONE: _State.TERMINATED,
 }
-_LEAVING = (Stage.STOPPING, Stage.PREEMPTED, Stage.DELETING)
+_LEAVING = {Stage.STOPPING, Stage.PREEMPTED, Stage.DELETING, Stage.GONE}
 _OPERATION_METADATA = "type.googleapis.com/google.cloud.common.OperationMetadata"
 """The type URL that the service sends. The fields are those of tpu.v2's type, which clients expect but do not get."""
 
@@ -74,14 +74,17 @@ def queued_state(
         if now < queued.waiting_at:
             return _QueuedState.CREATING, None
         return (_QueuedState.ACCEPTED if accepting else _QueuedState.WAITING_FOR_RESOURCES), None
-    stages = [node.stage(now) for node in nodes]
-    if any(stage is Stage.GONE for stage in stages):
-        return (_QueuedState.SUSPENDED if all(s is Stage.GONE for s in stages) else _QueuedState.SUSPENDING), None
-    if any(node.preempted_at is not None for node in nodes) or any(stage in _LEAVING for stage in stages):
-        return _QueuedState.SUSPENDING, None
-    if any(stage in (Stage.PROVISIONING, Stage.STAGING) for stage in stages):
-        return _QueuedState.PROVISIONING, None
-    return _QueuedState.ACTIVE, None
+    return _admitted_state(nodes, now), None
+
+
+def _admitted_state(nodes: Sequence[Machine], now: datetime) -> int:
+    """The state of an admitted queued resource, which follows from its nodes."""
+    stages = {node.stage(now) for node in nodes}
+    if stages == {Stage.GONE}:
+        return _QueuedState.SUSPENDED
+    if stages & _LEAVING or any(node.preempted_at is not None for node in nodes):
+        return _QueuedState.SUSPENDING
+    return _QueuedState.PROVISIONING if stages & {Stage.PROVISIONING, Stage.STAGING} else _QueuedState.ACTIVE
 
 
 def queued_message(queued: QueuedResource, nodes: Sequence[Machine], now: datetime, *, accepting: bool) -> Message:
