@@ -1,4 +1,4 @@
-"""Emulators as real processes: started, killed, started again on the same file."""
+"""Emulators as real processes, which tests start, kill and start again on the same file."""
 
 import os
 import re
@@ -15,19 +15,19 @@ from typing import TypeVar
 from worker import tether
 
 START_SECONDS = 60.0
-"""Starting takes half a second, importing Google's packages some, and all of it far longer on a busy machine."""
+"""A start takes about half a second, and far longer on a busy machine."""
 _READY = re.compile(r"simulated cloud on http://127\.0\.0\.1:(\d+)\n")
 
 
 class Running(ABC):
-    """One process at a time, which says in its first line where it is."""
+    """One process at a time, whose first line of output names its ports."""
 
     def __init__(self, ready: re.Pattern[str]) -> None:
         self._ready = ready
         self._process: subprocess.Popen[str] | None = None
 
     def begin(self, command: list[str]) -> list[int]:
-        """Start, and return when calls are taken: the ports on which they are."""
+        """Start the command; returns the ports when it accepts calls."""
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         announced, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
@@ -38,18 +38,23 @@ class Running(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start it; returns when it takes calls."""
+        """Start it; returns when it accepts calls."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not ended since."""
+        return self._process is not None
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye."""
+        """Send SIGKILL."""
         self.end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM; returns the exit code."""
+        """Send SIGTERM; returns the exit code."""
         return self.end(signal.SIGTERM)
 
     def end(self, kind: signal.Signals | None) -> int:
-        """Its exit code, once it has ended: by the signal, or by itself if none is given."""
+        """Send the signal, if any, and wait for the exit code."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -64,9 +69,16 @@ class Running(ABC):
 R = TypeVar("R", bound=Running)
 
 
+def ensure_running(emulator: R) -> R:
+    """The emulator, started unless it runs."""
+    if not emulator.is_running:
+        emulator.start()
+    return emulator
+
+
 @contextmanager
 def kept_running(emulator: R) -> Iterator[R]:
-    """The emulator for as long as it is needed."""
+    """Run the emulator within the context."""
     try:
         emulator.start()
         yield emulator
@@ -75,7 +87,7 @@ def kept_running(emulator: R) -> Iterator[R]:
 
 
 class RunningSim(Running):
-    """The simulated cloud on one database; it keeps its address when it is started again."""
+    """The simulated cloud on one database; a restart keeps its port."""
 
     def __init__(self, database: Path, *, scenario: Path | None = None) -> None:
         super().__init__(_READY)
@@ -88,8 +100,8 @@ class RunningSim(Running):
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start, and return when calls are taken."""
-        command = [sys.executable, "-SE", tether.__file__, str(os.getpid())]  # It does not outlive a test run that is killed.
+        """Start it; returns when it accepts calls."""
+        command = [sys.executable, "-SE", tether.__file__, str(os.getpid())]  # Ends with the test run, even if that is killed.
         command += [sys.executable, "-m", "emulators.sim", "--port", str(self._port), "--database", str(self.database)]
         command += [] if self.scenario is None else ["--scenario", str(self.scenario)]
         (self._port,) = self.begin(command)

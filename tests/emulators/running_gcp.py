@@ -1,4 +1,4 @@
-"""Google's emulator as a real process, its own calls, and the real Google clients that talk to it."""
+"""The Google emulator as a real process, with its admin API and Google's own clients."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ C = TypeVar("C")
 
 
 class RunningGcp(Running):
-    """One process at a time on one database; it keeps its addresses when it is started again."""
+    """The Google emulator on one database; a restart keeps its ports."""
 
     def __init__(self, database: Path) -> None:
         super().__init__(_READY)
@@ -32,7 +32,7 @@ class RunningGcp(Running):
 
     @property
     def url(self) -> str:
-        """Compute, and the emulator's own calls."""
+        """Address of Compute and of the admin API."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
@@ -40,30 +40,30 @@ class RunningGcp(Running):
         return f"127.0.0.1:{self._grpc_port}"
 
     def start(self) -> None:
-        """Start, and return when calls are taken."""
+        """Start it; returns when it accepts calls."""
         ports = ["--port", str(self._port), "--grpc-port", str(self._grpc_port), "--health-port", str(self.health_port)]
         command = [sys.executable, "-m", "emulators.gcp", "--database", str(self.database), *ports]
         self._port, self._grpc_port, self.health_port = self.begin(command)
 
     def compute(self, client: type[C]) -> C:
-        """A client of google-cloud-compute, such as `InstancesClient`; it is for threads, not for the event loop."""
+        """A client of google-cloud-compute, such as `InstancesClient`; it blocks, so call it in threads."""
         return client(credentials=AnonymousCredentials(), client_options={"api_endpoint": self.url})  # type: ignore[call-arg,no-untyped-call]
 
     @asynccontextmanager
     async def tpu(self) -> AsyncIterator[tpu_v2.TpuAsyncClient]:
-        """The client of google-cloud-tpu, for the running loop."""
+        """A client of google-cloud-tpu for the running event loop."""
         async with grpc.aio.insecure_channel(self.tpu_address) as channel:
             yield tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator["GcpAdmin"]:
-        """The emulator's own calls."""
+        """A client of the admin API."""
         async with aiohttp.ClientSession() as session:
             yield GcpAdmin(self.url, self.health_port, session)
 
 
 class GcpAdmin:
-    """How zones behave, which calls fail, what happens to machines, and what was made."""
+    """Client of the admin API: zone behaviours, faults, events and everything ever created."""
 
     def __init__(self, url: str, health_port: int, session: aiohttp.ClientSession) -> None:
         self._url = url
@@ -77,11 +77,11 @@ class GcpAdmin:
             return answer
 
     async def behave(self, zone: str, **behaviour: Any) -> None:
-        """Replace all that the zone does."""
+        """Replace the behaviour of a zone."""
         await self.call("PUT", f"/zones/{zone}", behaviour)
 
     async def fault(self, method: str, **fault: Any) -> None:
-        """What goes wrong with the next calls of a method."""
+        """Add a fault of the next calls of a method."""
         await self.call("POST", "/faults", {"method": method, **fault})
 
     async def preempt(self, name: str, *, zone: str) -> None:
@@ -91,14 +91,14 @@ class GcpAdmin:
         await self.call("POST", f"/resources/{name}/hosts/{host}/kill?zone={zone}")
 
     async def admit(self, name: str, *, zone: str) -> None:
-        """Let a queued resource in."""
+        """Admit a queued resource."""
         await self.call("POST", f"/resources/{name}/admit?zone={zone}")
 
     async def maintain(self, name: str, lasts: str | float | None = None, *, zone: str) -> None:
         await self.call("POST", f"/resources/{name}/maintenance?zone={zone}", {"lasts": lasts})
 
     async def delete_machine(self, name: str, *, project: str, zone: str) -> None:
-        """Somebody else deletes an instance, through the API that everybody uses."""
+        """Delete an instance through the Compute API, as another user would."""
         url = f"{self._url}/compute/v1/projects/{project}/zones/{zone}/instances/{name}"
         async with self._session.delete(url) as response:
             assert response.ok, await response.text()
@@ -107,17 +107,17 @@ class GcpAdmin:
         await self.call("POST", "/strangers", {"kind": kind, "project": project, "zone": zone, "name": name, **more})
 
     async def resources(self, *, zone: str) -> list[dict[str, Any]]:
-        """Everything ever made in a zone."""
+        """Every resource ever created in a zone."""
         items: list[dict[str, Any]] = (await self.call("GET", f"/resources?zone={zone}"))["items"]
         return items
 
     async def times_made(self, name: str, *, zone: str, kind: str = "node") -> int:
-        """How often a node, an instance or a queued resource of the name was made."""
+        """How often a node, an instance or a queued resource with the name was created."""
         created = (await self.call("GET", f"/resources?zone={zone}"))["created"]
         return int(created[kind].get(name, 0))
 
     async def health(self, address: str) -> str | None:
-        """The slice that the host at an address says it belongs to; nothing if nobody answers."""
+        """The slice id that the host at an address answers with; None if it does not answer."""
         try:
             async with self._session.get(f"http://{address}:{self._health_port}/health") as response:
                 answer = await response.json()

@@ -1,4 +1,4 @@
-"""A zone of Google's emulator for each test, with the calls that tests make through Google's own clients."""
+"""A zone of the Google emulator for each test, with the calls that tests make through Google's own clients."""
 
 import asyncio
 import uuid
@@ -12,12 +12,12 @@ from tests.activities.waiting import until
 from tests.emulators.running_gcp import GcpAdmin, RunningGcp
 
 SECONDS = 60.0
-"""For whatever must come to be, also on a busy machine."""
+"""Deadline of every wait, generous for a busy machine."""
 Clients = tuple[compute_v1.InstancesClient, compute_v1.ZoneOperationsClient]
 
 
 class TpuZone(NamedTuple):
-    """A zone of its own for every test, so that one emulator serves them all."""
+    """TPU calls in a zone that no other test uses, so that all share one emulator."""
 
     tpu: tpu_v2.TpuAsyncClient
     admin: GcpAdmin
@@ -31,7 +31,7 @@ class TpuZone(NamedTuple):
         return f"{self.parent}/nodes/{node}"
 
     async def create(self, node: str, **fields: Any) -> str:
-        """The name of the operation."""
+        """Create a node; returns the name of the operation."""
         asked = {
             "accelerator_type": "v5litepod-16",
             "runtime_version": "v2-alpha-tpuv5-lite",
@@ -48,14 +48,14 @@ class TpuZone(NamedTuple):
         await self.tpu.delete_node(name=self.name(node), timeout=SECONDS)
 
     async def operation(self, name: str) -> Any:
-        """The operation, once it is done."""
+        """Wait until the operation is done."""
         return await until(
             lambda: self.tpu.get_operation({"name": name}, timeout=SECONDS), lambda seen: seen.done, seconds=SECONDS
         )
 
     async def answered(self, address: str, slice_id: str | None) -> None:
-        """Wait until the host at an address says so, or with None until it is silent."""
-        await until(lambda: self.admin.health(address), lambda said: said == slice_id, seconds=SECONDS)
+        """Wait until the host at an address answers with the slice id, or with None until it does not answer."""
+        await until(lambda: self.admin.health(address), lambda answer: answer == slice_id, seconds=SECONDS)
 
     async def gone(self, node: str) -> bool:
         try:
@@ -65,7 +65,7 @@ class TpuZone(NamedTuple):
         return False
 
     async def enqueue(self, name: str, request_id: str = "", **fields: Any) -> str:
-        """Put an order for one node of the same name into the queue; the name of the operation."""
+        """Create a queued resource with one node of the same name; returns the name of the operation."""
         node = tpu_v2.Node(accelerator_type="v5litepod-16", runtime_version="v2-alpha-tpuv5-lite")
         node.metadata = {"penstock-slice": f"slice of {name}"}
         spec = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=self.parent, node_id=name, node=node)
@@ -81,7 +81,7 @@ class TpuZone(NamedTuple):
         return (await self.tpu.get_queued_resource(name=full, timeout=SECONDS)).state
 
     async def queued_until(self, name: str, state: int) -> tpu_v2.QueuedResourceState:
-        """The state of a queued resource, once it is the one that is waited for."""
+        """Wait until a queued resource has the state."""
         return await until(lambda: self.queued(name), lambda seen: seen.state == state, seconds=SECONDS)
 
     async def dequeue(self, name: str, *, force: bool = False) -> None:
@@ -91,7 +91,7 @@ class TpuZone(NamedTuple):
 
 
 class ComputeZone:
-    """A zone of its own for every test, so that one emulator serves them all. Google's client blocks, so it has threads."""
+    """Compute calls in a zone that no other test uses. Google's client blocks, so calls run in threads."""
 
     def __init__(self, clients: Clients, admin: GcpAdmin) -> None:
         self.instances, self.operations = clients
@@ -135,12 +135,12 @@ class ComputeZone:
         return await asyncio.to_thread(self.instances.delete_unary, **self.where, instance=name, timeout=SECONDS)
 
     async def done(self, operation: compute_v1.Operation) -> compute_v1.Operation:
-        """The operation, once it is done."""
+        """Wait until the operation is done."""
         done = compute_v1.Operation.Status.DONE
         return await until(lambda: self.operation(operation), lambda seen: seen.status == done, seconds=SECONDS)
 
     async def operation(self, begun: compute_v1.Operation) -> compute_v1.Operation:
-        """The operation as it is now."""
+        """The operation in its current state."""
         return await asyncio.to_thread(self.operations.get, **self.where, operation=begun.name, timeout=SECONDS)
 
     async def names(self, text: str = "", **more: Any) -> list[str]:

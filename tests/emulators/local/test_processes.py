@@ -1,4 +1,4 @@
-"""Processes of local hosts: the gate before them, and who they are taken for."""
+"""Processes of local hosts: the gate before the command, and identity despite pid reuse."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ SECONDS = 60.0
 
 @pytest.fixture
 def bystander() -> Iterator[Process]:
-    """A process that is nobody's host, in a session of its own."""
+    """A process that is not a host, in its own session."""
     child = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
     try:
         seen = read_stat(child.pid)
@@ -29,7 +29,7 @@ def bystander() -> Iterator[Process]:
         child.wait()
 
 
-def test_a_process_is_known_by_number_start_and_boot(bystander: Process) -> None:
+def test_a_process_is_identified_by_pid_start_time_and_boot(bystander: Process) -> None:
     assert is_running(bystander)
     assert [seen.pid for seen in still_running([bystander])] == [bystander.pid]
     for other in ({"started_ticks": bystander.started_ticks - 1}, {"boot": "an earlier one"}):
@@ -38,7 +38,7 @@ def test_a_process_is_known_by_number_start_and_boot(bystander: Process) -> None
         assert still_running([mistaken]) == []
 
 
-def test_a_signal_for_one_that_is_gone_does_not_reach_the_next_with_its_number(bystander: Process) -> None:
+def test_a_signal_does_not_reach_another_process_with_the_same_pid(bystander: Process) -> None:
     seen = read_stat(bystander.pid)
     assert seen is not None
     send_signal(seen._replace(started_ticks=seen.started_ticks - 1), signal.SIGKILL)
@@ -52,7 +52,7 @@ def test_a_signal_for_one_that_is_gone_does_not_reach_the_next_with_its_number(b
     asyncio.run(until(look_again, lambda state: state == "T", seconds=SECONDS))
 
 
-def test_what_a_host_began_is_found_when_the_host_itself_is_gone(tmp_path: Path) -> None:
+def test_descendants_are_found_after_the_host_ended(tmp_path: Path) -> None:
     gate = GatedProcess(
         ["/bin/sh", "-c", "sleep infinity & sleep infinity; :"], env={"PATH": os.environ["PATH"]}, log=tmp_path / "log"
     )
@@ -77,7 +77,7 @@ def test_what_a_host_began_is_found_when_the_host_itself_is_gone(tmp_path: Path)
     asyncio.run(until(left, lambda count: count == 0, seconds=SECONDS))
 
 
-def test_a_process_whose_owner_dies_before_it_is_released_never_runs(tmp_path: Path) -> None:
+def test_a_process_whose_daemon_dies_before_the_release_never_runs(tmp_path: Path) -> None:
     owner = f"""
 import os, signal
 from pathlib import Path
@@ -100,7 +100,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert not (tmp_path / "held").exists()
 
 
-def test_a_program_name_with_blanks_and_parentheses_is_read_over(tmp_path: Path) -> None:
+def test_a_program_name_with_blanks_and_parentheses_is_parsed(tmp_path: Path) -> None:
     odd = tmp_path / "a ) S (b"
     odd.symlink_to("/bin/sleep")
     child = subprocess.Popen([odd, "infinity"], start_new_session=True)

@@ -1,4 +1,4 @@
-"""Google's emulator as a process: what survives a crash, and what is told when it cannot start."""
+"""The Google emulator as a process: its state survives a crash, and it reports why it cannot start."""
 
 import asyncio
 import subprocess
@@ -7,22 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from google.api_core import exceptions
 from google.cloud import compute_v1, tpu_v2
 
+from emulators.gcp.__main__ import main
 from tests.activities.waiting import until
-from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
-from tests.emulators.running import kept_running
+from tests.emulators.gcp.zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
+from tests.emulators.running import ensure_running, kept_running
 from tests.emulators.running_gcp import RunningGcp
 
 
-@pytest.fixture
-def gcp(tmp_path: Path) -> Iterator[RunningGcp]:
-    with kept_running(RunningGcp(tmp_path / "gcp.db")) as running:
+@pytest.fixture(scope="module")
+def restartable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGcp]:
+    """An emulator that no other module uses, because these tests stop and kill it."""
+    with kept_running(RunningGcp(tmp_path_factory.mktemp("gcp") / "gcp.db")) as running:
         yield running
 
 
-def test_killed_and_started_again_it_goes_on(gcp: RunningGcp) -> None:
+@pytest.fixture
+def gcp(restartable: RunningGcp) -> RunningGcp:
+    return ensure_running(restartable)
+
+
+def test_machines_queues_behaviours_and_faults_survive_a_kill(gcp: RunningGcp) -> None:
     zones: list[str] = []
 
     async def before(zone: TpuZone) -> None:
@@ -58,7 +66,7 @@ def test_killed_and_started_again_it_goes_on(gcp: RunningGcp) -> None:
     play_tpu(gcp, after)
 
 
-def test_a_request_id_and_its_operation_survive(gcp: RunningGcp) -> None:
+def test_a_request_id_and_its_operation_survive_a_restart(gcp: RunningGcp) -> None:
     request_id = "00000000-0000-4000-8000-000000000001"
     names: list[str] = []
     zones: list[str] = []
@@ -79,7 +87,7 @@ def test_a_request_id_and_its_operation_survive(gcp: RunningGcp) -> None:
     assert names[0] == names[1]
 
 
-def test_it_stops_when_told_also_with_calls_held_back(gcp: RunningGcp) -> None:
+def test_sigterm_ends_it_even_with_delayed_calls_in_flight(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.fault("GetNode", latency="1h")
         held = asyncio.create_task(zone.get("n-1"))
@@ -91,20 +99,18 @@ def test_it_stops_when_told_also_with_calls_held_back(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def started(*options: str) -> str:
-    """What it says when it does not start."""
-    command = [sys.executable, "-m", "emulators.gcp", *options]
+@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+def test_a_port_in_use_is_reported(gcp: RunningGcp, tmp_path: Path, option: str) -> None:
+    port = {"--port": gcp.url, "--grpc-port": gcp.tpu_address}[option].rsplit(":", 1)[1]
+    ports = {"--port": "0", "--grpc-port": "0", "--health-port": "0"} | {option: port}
+    options = [part for pair in ports.items() for part in pair]
+    ended = CliRunner().invoke(main, ["--database", str(tmp_path / "other.db"), *options])
+    assert ended.exit_code == 1
+    assert f"port {port} cannot be used" in ended.output
+    assert f"name another with {option}" in ended.output
+
+
+def test_a_second_process_on_the_same_file_is_refused(gcp: RunningGcp) -> None:
+    command = [sys.executable, "-m", "emulators.gcp", "--database", str(gcp.database)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert ended.returncode == 1, ended
-    return ended.stderr
-
-
-def test_what_is_taken_is_named(gcp: RunningGcp, tmp_path: Path) -> None:
-    free = {"--port": "0", "--grpc-port": "0", "--health-port": "0"}
-    for option, address in {"--port": gcp.url, "--grpc-port": gcp.tpu_address}.items():
-        port = address.rsplit(":", 1)[1]
-        options = [part for pair in (free | {option: port}).items() for part in pair]
-        told = started("--database", str(tmp_path / "other.db"), *options)
-        assert f"port {port} cannot be used" in told
-        assert f"name another with {option}" in told
-    assert "in use by another emulator" in started("--database", str(gcp.database))
+    assert (ended.returncode, "in use by another emulator" in ended.stderr) == (1, True), ended.stderr

@@ -1,4 +1,4 @@
-"""What tests of local hosts do and wait for: orders, processes, and the record of a dead daemon."""
+"""Steps that tests of local hosts share: create, wait, delete, and edit the store of a stopped daemon."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from tests.activities.waiting import until
 
 
 def play(daemon: RunningLocal, story: Callable[[LocalCloud], Awaitable[None]]) -> None:
-    """Play a story in a zone of its own."""
+    """Run a story in a zone that no other test uses."""
 
     async def played() -> None:
         async with local_cloud(daemon) as cloud:
@@ -25,12 +25,12 @@ def play(daemon: RunningLocal, story: Callable[[LocalCloud], Awaitable[None]]) -
 
 
 def running(order: Order, command: JsonValue, **env: JsonValue) -> Order:
-    """The order, for hosts that run that command."""
+    """The order with a command and variables for its hosts."""
     return order.model_copy(update={"settings": {"command": command, "env": env}})
 
 
 async def created(cloud: LocalCloud, order: Order) -> Created | Adopted | Queued:
-    """What comes of an order that is repeated for as long as nobody answers: connections to a dead daemon may still be about."""
+    """Create, repeated while the call fails: a pooled connection to the killed daemon may be left."""
 
     async def attempt() -> Created | Adopted | Queued | None:
         try:
@@ -44,13 +44,13 @@ async def created(cloud: LocalCloud, order: Order) -> Created | Adopted | Queued
 
 
 async def healthy(cloud: LocalCloud, ref: Ref) -> list[int]:
-    """The processes of a slice, once every host answers."""
+    """Wait until every host of a slice answers; returns their pids."""
     await until(lambda: cloud.provider.observe(ref), lambda seen: seen.healthy, seconds=DEADLINE_SECONDS)
     return await cloud.pids(ref)
 
 
 async def answers(cloud: LocalCloud, ref: Ref, expected: list[str | None]) -> None:
-    """Wait until the hosts answer so."""
+    """Wait until the hosts answer with these slice ids; None is no answer."""
 
     async def answered() -> list[str | None]:
         return [host.answered for host in (await cloud.provider.observe(ref)).hosts]
@@ -64,7 +64,7 @@ async def deleted(cloud: LocalCloud, ref: Ref) -> None:
 
 
 async def written(path: Path) -> str:
-    """What a file holds, once there is something."""
+    """Wait until a file has content; returns it."""
 
     async def text() -> str:
         return path.read_text() if path.exists() else ""
@@ -73,7 +73,7 @@ async def written(path: Path) -> str:
 
 
 async def ended(pids: list[int]) -> None:
-    """Processes that were there when they were told of are not; nobody else takes their numbers that soon."""
+    """Wait until the processes have ended; the kernel does not reuse their pids that soon."""
 
     async def left() -> list[int]:
         return alive(pids)
@@ -82,12 +82,12 @@ async def ended(pids: list[int]) -> None:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Which of the processes run."""
+    """Those of the pids whose processes run."""
     return [pid for pid in pids if (seen := read_stat(pid)) is not None and seen.runs]
 
 
 def amend(daemon: RunningLocal, name: str, change: Callable[[LocalSlice], LocalSlice]) -> None:
-    """Change the record of a daemon that is dead."""
+    """Change a stored slice while the daemon is stopped."""
     store = LocalStore(daemon.state / "slices.sqlite")
     held = store.find(name)
     assert held is not None

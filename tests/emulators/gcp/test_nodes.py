@@ -1,4 +1,4 @@
-"""The TPU API on nodes, through Google's own client."""
+"""Nodes of the TPU API, through Google's own client."""
 
 import pytest
 from google.api_core import exceptions
@@ -6,13 +6,13 @@ from google.cloud import tpu_v2
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tests.activities.waiting import until
-from tests.emulators.gcp_zones import SECONDS, TpuZone, play_tpu
+from tests.emulators.gcp.zones import SECONDS, TpuZone, play_tpu
 from tests.emulators.running_gcp import RunningGcp
 
 State = tpu_v2.Node.State
 
 
-def test_a_node_comes_to_be_ready_and_every_host_answers_with_its_slice(gcp: RunningGcp) -> None:
+def test_a_node_becomes_ready_and_every_host_answers_with_its_slice(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         operation = await zone.operation(await zone.create("n-1"))
         reply = tpu_v2.Node.deserialize(operation.response.value)
@@ -39,7 +39,7 @@ def test_hosts_have_addresses_before_the_node_is_ready(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_hosts_may_serve_long_before_the_api_says_ready(gcp: RunningGcp) -> None:
+def test_hosts_may_answer_before_the_api_shows_ready(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, ready_lag="1h")
         await zone.create("n-1")
@@ -65,7 +65,7 @@ def test_a_name_is_taken_until_its_node_is_gone(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_a_preempted_node_stays_until_it_is_deleted_and_its_hosts_are_silent(gcp: RunningGcp) -> None:
+def test_a_preempted_node_stays_until_deleted_and_its_hosts_do_not_answer(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.operation(await zone.create("n-1", scheduling_config={"spot": True}))
         address = (await zone.get("n-1")).network_endpoints[0].ip_address
@@ -79,7 +79,7 @@ def test_a_preempted_node_stays_until_it_is_deleted_and_its_hosts_are_silent(gcp
     play_tpu(gcp, story)
 
 
-def test_a_node_preempted_while_it_is_made_fails_its_operation(gcp: RunningGcp) -> None:
+def test_preempting_a_node_during_creation_fails_its_operation(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, boot_latency="1h")
         name = await zone.create("n-1")
@@ -91,7 +91,7 @@ def test_a_node_preempted_while_it_is_made_fails_its_operation(gcp: RunningGcp) 
     play_tpu(gcp, story)
 
 
-def test_one_dead_host_is_silent_and_the_others_answer(gcp: RunningGcp) -> None:
+def test_a_dead_host_does_not_answer_and_the_others_do(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.operation(await zone.create("n-1"))
         addresses = [endpoint.ip_address for endpoint in (await zone.get("n-1")).network_endpoints]
@@ -104,7 +104,7 @@ def test_one_dead_host_is_silent_and_the_others_answer(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_a_maintenance_passes(gcp: RunningGcp) -> None:
+def test_a_node_is_repairing_during_a_maintenance_and_ready_after_it(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.operation(await zone.create("n-1"))
         await zone.admin.maintain("n-1", zone=zone.zone)
@@ -118,7 +118,7 @@ def test_a_maintenance_passes(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_lists_come_in_pages_from_one_zone_or_from_all(gcp: RunningGcp) -> None:
+def test_lists_of_one_zone_or_all_are_paginated(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, page_size=2)
         for number in range(5):
@@ -136,7 +136,7 @@ def test_lists_come_in_pages_from_one_zone_or_from_all(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_a_zone_that_cannot_be_reached_is_named_and_its_nodes_are_not(gcp: RunningGcp) -> None:
+def test_lists_name_an_unreachable_zone_and_omit_its_nodes(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.create("n-1")
         await zone.admin.behave(zone.zone, unreachable=True)
@@ -149,19 +149,19 @@ def test_a_zone_that_cannot_be_reached_is_named_and_its_nodes_are_not(gcp: Runni
     play_tpu(gcp, story)
 
 
-def test_guest_attributes_tell_the_slice_of_each_host(gcp: RunningGcp) -> None:
+def test_guest_attributes_hold_the_slice_of_each_host(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.operation(await zone.create("n-1"))
         await zone.admin.kill_host("n-1", 1, zone=zone.zone)
         request = tpu_v2.GetGuestAttributesRequest(name=zone.name("n-1"), query_path="penstock/slice")
         written = (await zone.tpu.get_guest_attributes(request, timeout=SECONDS)).guest_attributes
-        told = [[entry.value for entry in attributes.query_value.items] for attributes in written]
-        assert told == [["slice of n-1"], [], ["slice of n-1"], ["slice of n-1"]]
+        values = [[entry.value for entry in attributes.query_value.items] for attributes in written]
+        assert values == [["slice of n-1"], [], ["slice of n-1"], ["slice of n-1"]]
 
     play_tpu(gcp, story)
 
 
-def test_labels_are_changed_once_a_node_is_ready_and_not_before(gcp: RunningGcp) -> None:
+def test_labels_can_be_changed_only_when_a_node_is_ready(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, boot_latency="1h")
         await zone.create("n-1")
@@ -181,7 +181,7 @@ def test_labels_are_changed_once_a_node_is_ready_and_not_before(gcp: RunningGcp)
 
 
 @pytest.mark.parametrize(
-    ("node", "fields", "told"),
+    ("node", "fields", "expected"),
     [
         ("Bad_Name", {}, "node_id"),
         ("n" * 64, {}, "node_id"),
@@ -192,9 +192,9 @@ def test_labels_are_changed_once_a_node_is_ready_and_not_before(gcp: RunningGcp)
         ("n-1", {"labels": {"team": "Red"}}, "Label values"),
     ],
 )
-def test_a_malformed_node_is_refused(gcp: RunningGcp, node: str, fields: dict[str, object], told: str) -> None:
+def test_a_malformed_node_is_refused(gcp: RunningGcp, node: str, fields: dict[str, object], expected: str) -> None:
     async def story(zone: TpuZone) -> None:
-        with pytest.raises(exceptions.InvalidArgument, match=told):
+        with pytest.raises(exceptions.InvalidArgument, match=expected):
             await zone.create(node, **fields)
         with pytest.raises(exceptions.InvalidArgument, match="parent"):
             await zone.tpu.list_nodes(parent="projects/p", timeout=SECONDS)
@@ -203,7 +203,7 @@ def test_a_malformed_node_is_refused(gcp: RunningGcp, node: str, fields: dict[st
     play_tpu(gcp, story)
 
 
-def test_a_topology_stands_for_its_type(gcp: RunningGcp) -> None:
+def test_a_topology_is_resolved_to_its_accelerator_type(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         config = {"type_": "V5P", "topology": "2x2x2"}
         await zone.operation(await zone.create("n-1", accelerator_type="", accelerator_config=config))
@@ -213,7 +213,7 @@ def test_a_topology_stands_for_its_type(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_a_zone_knows_only_what_it_offers(gcp: RunningGcp) -> None:
+def test_a_zone_refuses_types_that_it_does_not_offer(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, offers=["v6e-8"])
         with pytest.raises(exceptions.InvalidArgument):
@@ -223,7 +223,7 @@ def test_a_zone_knows_only_what_it_offers(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_operations_are_listed_with_what_they_are_about(gcp: RunningGcp) -> None:
+def test_operations_are_listed_with_verb_and_target(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         created = await zone.create("n-1")
         await zone.delete("n-1")
@@ -235,7 +235,7 @@ def test_operations_are_listed_with_what_they_are_about(gcp: RunningGcp) -> None
     play_tpu(gcp, story)
 
 
-def test_a_node_deleted_while_it_is_made_ends_its_operation(gcp: RunningGcp) -> None:
+def test_deleting_a_node_during_creation_ends_its_operation(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, create_latency="1h")
         name = await zone.create("n-1")
@@ -245,7 +245,7 @@ def test_a_node_deleted_while_it_is_made_ends_its_operation(gcp: RunningGcp) -> 
     play_tpu(gcp, story)
 
 
-def test_what_somebody_else_made_is_there_at_once(gcp: RunningGcp) -> None:
+def test_a_foreign_machine_is_ready_at_once(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, create_latency="1h", stockout=True)
         await zone.admin.add_stranger("n-1", kind="node", project="p", zone=zone.zone, labels={"owner": "somebody"})

@@ -1,4 +1,4 @@
-"""What goes wrong on request: every kind of error that Google's clients meet, as they meet it."""
+"""Stockouts, quotas, rate limits, permissions and injected faults, as Google's clients report them."""
 
 import asyncio
 from typing import Any
@@ -7,28 +7,28 @@ import pytest
 import requests
 from google.api_core import exceptions
 
-from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
+from tests.emulators.gcp.zones import SECONDS, Clients, ComputeZone, TpuZone, play_compute, play_tpu
 from tests.emulators.running_gcp import RunningGcp
 
 
 @pytest.mark.parametrize(
-    ("reserved", "code", "told"), [(False, 8, "no more capacity"), (True, 9, "Insufficient reserved capacity")]
+    ("reserved", "code", "expected"), [(False, 8, "no more capacity"), (True, 9, "Insufficient reserved capacity")]
 )
-def test_a_tpu_stockout_is_told_by_the_operation_and_the_node_vanishes(
-    gcp: RunningGcp, reserved: bool, code: int, told: str
+def test_a_tpu_stockout_fails_the_operation_and_the_node_disappears(
+    gcp: RunningGcp, reserved: bool, code: int, expected: str
 ) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, stockout=True)
         operation = await zone.operation(await zone.create("n-1", scheduling_config={"reserved": reserved}))
         assert operation.error.code == code
-        assert told in operation.error.message
+        assert expected in operation.error.message
         assert await zone.gone("n-1")
         assert await zone.admin.times_made("n-1", zone=zone.zone) == 0
 
     play_tpu(gcp, story)
 
 
-def test_a_node_that_finds_nothing_shows_until_its_operation_has_failed(gcp: RunningGcp) -> None:
+def test_a_node_without_capacity_is_visible_until_its_operation_fails(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, stockout=True, create_latency="1h")
         await zone.create("n-1")
@@ -38,7 +38,7 @@ def test_a_node_that_finds_nothing_shows_until_its_operation_has_failed(gcp: Run
     play_tpu(gcp, story)
 
 
-def test_a_zone_runs_dry_after_so_many(gcp: RunningGcp) -> None:
+def test_stockout_after_limits_the_number_of_nodes(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, stockout_after=1)
         assert not (await zone.operation(await zone.create("n-1"))).HasField("error")
@@ -47,7 +47,7 @@ def test_a_zone_runs_dry_after_so_many(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_a_compute_stockout_is_told_by_the_operation(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_compute_stockout_fails_the_operation(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, stockout=True)
         operation = await zone.done(await zone.insert("vm-1"))
@@ -59,33 +59,33 @@ def test_a_compute_stockout_is_told_by_the_operation(gcp: RunningGcp, clients: C
 
 
 @pytest.mark.parametrize(
-    ("scope", "told"), [("zone", "PerProjectPerZone"), ("region", "PerProjectPerRegion"), ("project", "globally")]
+    ("scope", "expected"), [("zone", "PerProjectPerZone"), ("region", "PerProjectPerRegion"), ("project", "globally")]
 )
-def test_a_tpu_quota_refuses_the_call_with_what_it_violates(gcp: RunningGcp, scope: str, told: str) -> None:
+def test_a_tpu_quota_refuses_the_call_with_the_violation(gcp: RunningGcp, scope: str, expected: str) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, quota={"scope": scope, "limit": 0})
         with pytest.raises(exceptions.ResourceExhausted) as refused:
             await zone.create("n-1")
         details: Any = refused.value.details
-        assert told in details[0].violations[0].description
+        assert expected in details[0].violations[0].description
         with pytest.raises(exceptions.ResourceExhausted):
             await zone.enqueue("q-1")
         await zone.admin.behave(zone.zone, quota={"scope": scope, "limit": 0, "in_operation": True})
         operation = await zone.operation(await zone.create("n-1"))
-        assert (operation.error.code, told in operation.error.message) == (8, True)
+        assert (operation.error.code, expected in operation.error.message) == (8, True)
 
     play_tpu(gcp, story)
 
 
-@pytest.mark.parametrize(("scope", "told"), [("region", "in region zone-"), ("project", "globally"), ("zone", "in zone")])
+@pytest.mark.parametrize(("scope", "expected"), [("region", "in region zone-"), ("project", "globally"), ("zone", "in zone")])
 def test_a_compute_quota_fails_the_operation_or_refuses_the_call(
-    gcp: RunningGcp, clients: Clients, scope: str, told: str
+    gcp: RunningGcp, clients: Clients, scope: str, expected: str
 ) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, quota={"scope": scope, "limit": 0})
         operation = await zone.done(await zone.insert("vm-1"))
         assert [error.code for error in operation.error.errors] == ["QUOTA_EXCEEDED"]
-        assert told in operation.error.errors[0].message
+        assert expected in operation.error.errors[0].message
         assert operation.http_error_status_code == 403
         await zone.admin.behave(zone.zone, quota={"scope": scope, "limit": 0, "in_operation": False})
         with pytest.raises(exceptions.Forbidden) as refused:
@@ -95,7 +95,7 @@ def test_a_compute_quota_fails_the_operation_or_refuses_the_call(
     play_compute(gcp, clients, story)
 
 
-def test_a_quota_counts_what_there_is(gcp: RunningGcp) -> None:
+def test_a_quota_counts_existing_nodes(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, quota={"limit": 1})
         await zone.create("n-1")
@@ -127,27 +127,29 @@ def test_creates_beyond_the_rate_are_refused(gcp: RunningGcp, clients: Clients) 
     play_compute(gcp, clients, compute)
 
 
-@pytest.mark.parametrize(("scope", "told"), [("zone", "is not found or access is unauthorized"), ("project", "(?i)permission")])
-def test_without_permission_nothing_is_done_or_shown(gcp: RunningGcp, clients: Clients, scope: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("scope", "expected"), [("zone", "is not found or access is unauthorized"), ("project", "(?i)permission")]
+)
+def test_without_permission_nothing_is_done_or_shown(gcp: RunningGcp, clients: Clients, scope: str, expected: str) -> None:
     async def tpu(zone: TpuZone) -> None:
         await zone.create("n-1")
         await zone.admin.behave(zone.zone, permission_denied=scope)
         for call in (zone.create("n-2"), zone.get("n-1"), zone.delete("n-1")):
-            with pytest.raises(exceptions.PermissionDenied, match=told):
+            with pytest.raises(exceptions.PermissionDenied, match=expected):
                 await call
 
     async def compute(zone: ComputeZone) -> None:
         await zone.insert("vm-1")
         await zone.admin.behave(zone.zone, permission_denied=scope)
         for call in (zone.insert("vm-2"), zone.get("vm-1"), zone.delete("vm-1"), zone.names()):
-            with pytest.raises(exceptions.Forbidden, match=told):
+            with pytest.raises(exceptions.Forbidden, match=expected):
                 await call
 
     play_tpu(gcp, tpu)
     play_compute(gcp, clients, compute)
 
 
-def test_a_reply_that_is_lost_leaves_what_was_made(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_create_whose_reply_is_lost_is_carried_out(gcp: RunningGcp, clients: Clients) -> None:
     async def tpu(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, lost_replies=1)
         with pytest.raises(exceptions.ServiceUnavailable):
@@ -167,7 +169,7 @@ def test_a_reply_that_is_lost_leaves_what_was_made(gcp: RunningGcp, clients: Cli
     play_compute(gcp, clients, compute)
 
 
-def test_deletes_fail_as_often_as_told(gcp: RunningGcp, clients: Clients) -> None:
+def test_failing_deletes_fail_that_many_times(gcp: RunningGcp, clients: Clients) -> None:
     async def tpu(zone: TpuZone) -> None:
         await zone.create("n-1")
         await zone.admin.behave(zone.zone, failing_deletes=2)
@@ -211,7 +213,7 @@ def test_deletes_fail_as_often_as_told(gcp: RunningGcp, clients: Clients) -> Non
         ({"status": 429}, exceptions.ResourceExhausted),
     ],
 )
-def test_a_tpu_call_fails_as_told_and_the_next_does_not(gcp: RunningGcp, fault: dict[str, Any], raised: type[Exception]) -> None:
+def test_a_fault_fails_one_tpu_call(gcp: RunningGcp, fault: dict[str, Any], raised: type[Exception]) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.fault("CreateNode", zone=zone.zone, **fault)
         with pytest.raises(raised, match=fault.get("message")):
@@ -235,7 +237,7 @@ def test_a_tpu_call_fails_as_told_and_the_next_does_not(gcp: RunningGcp, fault: 
         ({"status": 400, "reason": "resourceNotReady"}, exceptions.BadRequest),
     ],
 )
-def test_a_compute_call_fails_as_told_and_the_next_does_not(
+def test_a_fault_fails_one_compute_call(
     gcp: RunningGcp, clients: Clients, fault: dict[str, Any], raised: type[exceptions.GoogleAPICallError]
 ) -> None:
     async def story(zone: ComputeZone) -> None:
@@ -252,9 +254,9 @@ def test_a_compute_call_fails_as_told_and_the_next_does_not(
 @pytest.mark.parametrize("code", [3, 4, 8, 9, 10, 13, 14])
 def test_a_tpu_operation_fails_with_any_code(gcp: RunningGcp, code: int) -> None:
     async def story(zone: TpuZone) -> None:
-        await zone.admin.fault("CreateNode", zone=zone.zone, operation=[{"code": code, "message": "as told"}])
+        await zone.admin.fault("CreateNode", zone=zone.zone, operation=[{"code": code, "message": "as configured"}])
         operation = await zone.operation(await zone.create("n-1"))
-        assert (operation.error.code, operation.error.message) == (code, "as told")
+        assert (operation.error.code, operation.error.message) == (code, "as configured")
         assert await zone.gone("n-1")
 
     play_tpu(gcp, story)
@@ -272,10 +274,10 @@ def test_a_tpu_operation_fails_with_any_code(gcp: RunningGcp, code: int) -> None
 )
 def test_a_compute_operation_fails_with_any_code(gcp: RunningGcp, clients: Clients, code: str, status: int) -> None:
     async def story(zone: ComputeZone) -> None:
-        fault = {"operation": [{"code": code, "message": "as told"}], "status": status}
+        fault = {"operation": [{"code": code, "message": "as configured"}], "status": status}
         await zone.admin.fault("instances.insert", zone=zone.zone, **fault)
         operation = await zone.done(await zone.insert("vm-1"))
-        assert [(error.code, error.message) for error in operation.error.errors] == [(code, "as told")]
+        assert [(error.code, error.message) for error in operation.error.errors] == [(code, "as configured")]
         assert operation.http_error_status_code == status
         assert await zone.gone("vm-1")
 
@@ -293,7 +295,7 @@ def test_a_delete_whose_operation_fails_deletes_nothing(gcp: RunningGcp, clients
     play_compute(gcp, clients, story)
 
 
-def test_a_fault_may_come_after_the_deed(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_call_can_be_carried_out_and_its_reply_lost(gcp: RunningGcp, clients: Clients) -> None:
     async def tpu(zone: TpuZone) -> None:
         await zone.create("n-1")
         await zone.admin.fault("DeleteNode", zone=zone.zone, lose_reply=True, code="DEADLINE_EXCEEDED")
@@ -312,7 +314,7 @@ def test_a_fault_may_come_after_the_deed(gcp: RunningGcp, clients: Clients) -> N
     play_compute(gcp, clients, compute)
 
 
-def test_a_call_may_take_longer_than_its_caller_waits(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_fault_can_delay_a_call_beyond_its_timeout(gcp: RunningGcp, clients: Clients) -> None:
     async def tpu(zone: TpuZone) -> None:
         await zone.admin.fault("GetNode", zone=zone.zone, latency="1h")
         with pytest.raises(exceptions.DeadlineExceeded):
@@ -327,7 +329,7 @@ def test_a_call_may_take_longer_than_its_caller_waits(gcp: RunningGcp, clients: 
     play_compute(gcp, clients, compute)
 
 
-def test_faults_meet_as_many_calls_as_told_of_the_methods_meant(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_fault_affects_its_number_of_calls_of_the_matching_methods(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.insert("vm-1")
         await zone.admin.fault("instances.*", zone=zone.zone, times=2, code="UNAVAILABLE")
@@ -346,7 +348,7 @@ def test_faults_meet_as_many_calls_as_told_of_the_methods_meant(gcp: RunningGcp,
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "expected"),
     [
         ({"method": "CreateNodes", "code": "INTERNAL"}, "no method"),
         ({"method": "CreateNode", "code": "TIRED"}, "no code"),
@@ -354,13 +356,13 @@ def test_faults_meet_as_many_calls_as_told_of_the_methods_meant(gcp: RunningGcp,
         ({"method": "CreateNode", "status": 503, "colour": "red"}, "colour"),
     ],
 )
-def test_a_fault_that_means_nothing_is_refused(gcp: RunningGcp, fault: dict[str, Any], told: str) -> None:
+def test_an_invalid_fault_is_refused(gcp: RunningGcp, fault: dict[str, Any], expected: str) -> None:
     answer = requests.post(f"{gcp.url}/emulator/faults", json=fault, timeout=SECONDS)
     assert answer.status_code == 400
-    assert told in answer.json()["error"]["message"]
+    assert expected in answer.json()["error"]["message"]
 
 
-def test_calls_are_counted(gcp: RunningGcp) -> None:
+def test_calls_are_counted_by_method_and_zone(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.create("n-1")
         await zone.get("n-1")

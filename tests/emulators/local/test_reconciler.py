@@ -1,10 +1,9 @@
-"""The daemon of local hosts as a process: what survives it, and what it ends."""
+"""The daemon of local hosts as a process: hosts survive its restarts, and it starts and stops each exactly once."""
 
 import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,17 +19,7 @@ from emulators.local.slices import LocalSlice
 from tests.activities.clouds import order_of
 from tests.activities.local_cloud import DEADLINE_SECONDS, LocalCloud, RunningLocal
 from tests.activities.waiting import until
-from tests.emulators.local_hosts import alive, amend, answers, created, deleted, ended, healthy, play, running, written
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[RunningLocal]:
-    running = RunningLocal(tmp_path / "hosts")
-    running.start()
-    try:
-        yield running
-    finally:
-        running.shut_down()
+from tests.emulators.local.stories import alive, amend, answers, created, deleted, ended, healthy, play, running, written
 
 
 def test_hosts_and_their_addresses_survive_a_kill_of_the_daemon(daemon: RunningLocal) -> None:
@@ -52,7 +41,7 @@ def test_hosts_and_their_addresses_survive_a_kill_of_the_daemon(daemon: RunningL
     play(daemon, story)
 
 
-def test_a_host_that_died_while_nobody_looked_is_silent(daemon: RunningLocal) -> None:
+def test_a_host_that_died_while_the_daemon_was_down_does_not_answer(daemon: RunningLocal) -> None:
     async def story(cloud: LocalCloud) -> None:
         order = order_of(cloud)
         await cloud.provider.create(order)
@@ -66,7 +55,7 @@ def test_a_host_that_died_while_nobody_looked_is_silent(daemon: RunningLocal) ->
     play(daemon, story)
 
 
-def test_another_process_with_a_hosts_number_is_neither_its_health_nor_its_victim(daemon: RunningLocal) -> None:
+def test_another_process_with_a_hosts_pid_is_neither_healthy_nor_killed(daemon: RunningLocal) -> None:
     async def story(cloud: LocalCloud, stranger: ProcessStat) -> None:
         order = order_of(cloud)
         await cloud.provider.create(order)
@@ -95,7 +84,7 @@ def test_another_process_with_a_hosts_number_is_neither_its_health_nor_its_victi
         innocent.wait()
 
 
-def test_a_slice_that_was_only_put_on_record_is_begun_by_the_next_daemon(daemon: RunningLocal) -> None:
+def test_a_slice_that_was_only_stored_is_started_by_the_next_daemon(daemon: RunningLocal) -> None:
     async def story(cloud: LocalCloud) -> None:
         order = order_of(cloud)
         await cloud.hold_queue()
@@ -112,7 +101,7 @@ def test_a_slice_that_was_only_put_on_record_is_begun_by_the_next_daemon(daemon:
     play(daemon, story)
 
 
-def test_hosts_that_were_begun_but_perhaps_not_all_let_go_are_begun_again_and_never_twice(daemon: RunningLocal) -> None:
+def test_hosts_that_were_stored_but_perhaps_not_all_released_are_restarted_once(daemon: RunningLocal) -> None:
     async def story(cloud: LocalCloud) -> None:
         order = order_of(cloud)
         await cloud.provider.create(order)
@@ -130,8 +119,8 @@ def test_hosts_that_were_begun_but_perhaps_not_all_let_go_are_begun_again_and_ne
 
 
 @pytest.mark.parametrize("moment", range(4))
-def test_a_daemon_killed_while_it_creates_makes_every_host_once(daemon: RunningLocal, tmp_path: Path, moment: int) -> None:
-    """At whatever moment it dies: every process that ran left a file with its number, and those that still run are on record."""
+def test_a_daemon_killed_during_a_create_runs_every_host_once(daemon: RunningLocal, tmp_path: Path, moment: int) -> None:
+    """At any moment: every process that ran left a file with its pid, and those that still run are stored."""
 
     async def story(cloud: LocalCloud) -> None:
         command = 'echo $$ > "$OUT/$$"; exec sleep infinity'
@@ -157,7 +146,7 @@ def test_a_daemon_killed_while_it_creates_makes_every_host_once(daemon: RunningL
     play(daemon, story)
 
 
-def test_a_delete_goes_on_after_a_kill(daemon: RunningLocal) -> None:
+def test_a_delete_continues_after_a_kill_of_the_daemon(daemon: RunningLocal) -> None:
     async def story(cloud: LocalCloud) -> None:
         order = running(order_of(cloud), "trap '' TERM; while :; do sleep 1000; done")
         await cloud.provider.create(order)
@@ -171,7 +160,8 @@ def test_a_delete_goes_on_after_a_kill(daemon: RunningLocal) -> None:
     play(daemon, story)
 
 
-def test_stopping_the_daemon_leaves_hosts_and_shutting_it_down_leaves_none(daemon: RunningLocal) -> None:
+def test_sigterm_keeps_hosts_running_and_shutdown_stops_them(tmp_path: Path) -> None:
+    daemon = RunningLocal(tmp_path / "hosts")
     pids: list[int] = []
 
     async def story(cloud: LocalCloud) -> None:
@@ -179,20 +169,24 @@ def test_stopping_the_daemon_leaves_hosts_and_shutting_it_down_leaves_none(daemo
         await cloud.provider.create(order)
         pids.extend(await healthy(cloud, order.ref))
 
-    play(daemon, story)
-    assert daemon.stop() == 0
-    assert alive(pids) == pids
-    assert daemon.shut_down() == 0
+    daemon.start()
+    try:
+        play(daemon, story)
+        assert daemon.stop() == 0
+        assert alive(pids) == pids
+    finally:
+        assert daemon.shut_down() == 0
     assert alive(pids) == []
     daemon.start()
     play(daemon, nothing_is_left)
+    daemon.kill()
 
 
 async def nothing_is_left(cloud: LocalCloud) -> None:
     assert [item["phase"] for item in (await cloud.call("GET", "/resources"))["items"]] == ["gone"]
 
 
-def test_a_daemon_told_to_stop_hosts_leaves_none_when_it_is_stopped(tmp_path: Path) -> None:
+def test_with_stop_hosts_sigterm_stops_every_host(tmp_path: Path) -> None:
     daemon = RunningLocal(tmp_path / "hosts", "--stop-hosts")
     pids: list[int] = []
 
@@ -210,7 +204,7 @@ def test_a_daemon_told_to_stop_hosts_leaves_none_when_it_is_stopped(tmp_path: Pa
     assert alive(pids) == []
 
 
-def test_variables_are_forgotten_once_the_hosts_have_them(daemon: RunningLocal) -> None:
+def test_variables_are_deleted_once_the_hosts_have_them(daemon: RunningLocal) -> None:
     async def story(cloud: LocalCloud) -> None:
         order = running(order_of(cloud), ["sleep", "infinity"], TOKEN="s3cret")
         await cloud.provider.create(order)

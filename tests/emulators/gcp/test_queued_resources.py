@@ -1,4 +1,4 @@
-"""The TPU API on queued resources, through Google's own client."""
+"""Queued resources of the TPU API, through Google's own client."""
 
 import uuid
 from datetime import timedelta
@@ -8,7 +8,7 @@ from google.api_core import exceptions
 from google.cloud import tpu_v2
 
 from tests.activities.waiting import until
-from tests.emulators.gcp_zones import SECONDS, TpuZone, play_tpu
+from tests.emulators.gcp.zones import SECONDS, TpuZone, play_tpu
 from tests.emulators.running_gcp import RunningGcp
 
 State = tpu_v2.QueuedResourceState.State
@@ -28,7 +28,7 @@ def test_a_queued_resource_becomes_active_with_a_node_whose_hosts_answer(gcp: Ru
 
 
 @pytest.mark.parametrize(("accepting", "state"), [(False, State.WAITING_FOR_RESOURCES), (True, State.ACCEPTED)])
-def test_a_held_queue_waits_until_somebody_is_let_in(gcp: RunningGcp, accepting: bool, state: int) -> None:
+def test_a_held_queue_waits_until_a_queued_resource_is_admitted_by_name(gcp: RunningGcp, accepting: bool, state: int) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, hold_queue=True, accept_queue=accepting)
         await zone.enqueue("q-1")
@@ -40,7 +40,7 @@ def test_a_held_queue_waits_until_somebody_is_let_in(gcp: RunningGcp, accepting:
     play_tpu(gcp, story)
 
 
-def test_what_is_admitted_is_provisioned_until_its_node_is_ready(gcp: RunningGcp) -> None:
+def test_an_admitted_queued_resource_is_provisioning_until_its_node_is_ready(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, boot_latency="1h")
         await zone.enqueue("q-1")
@@ -50,7 +50,7 @@ def test_what_is_admitted_is_provisioned_until_its_node_is_ready(gcp: RunningGcp
     play_tpu(gcp, story)
 
 
-def test_those_who_wait_get_room_in_the_order_in_which_they_came(gcp: RunningGcp) -> None:
+def test_queued_resources_are_admitted_first_come_first_served(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, capacity=1)
         for name in ("q-1", "q-2", "q-3"):
@@ -75,7 +75,7 @@ def test_a_stockout_keeps_the_queue_waiting(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_a_preempted_node_suspends_its_queued_resource_and_goes(gcp: RunningGcp) -> None:
+def test_a_preempted_node_suspends_its_queued_resource_and_is_deleted(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.enqueue("q-1", spot=tpu_v2.QueuedResource.Spot())
         await zone.queued_until("q-1", State.ACTIVE)
@@ -88,7 +88,7 @@ def test_a_preempted_node_suspends_its_queued_resource_and_goes(gcp: RunningGcp)
     play_tpu(gcp, story)
 
 
-def test_while_its_node_goes_it_is_suspending(gcp: RunningGcp) -> None:
+def test_a_queued_resource_is_suspending_while_its_node_is_deleted(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.enqueue("q-1")
         await zone.queued_until("q-1", State.ACTIVE)
@@ -100,7 +100,7 @@ def test_while_its_node_goes_it_is_suspending(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_it_may_be_suspending_before_its_node_says_so(gcp: RunningGcp) -> None:
+def test_a_queued_resource_may_be_suspending_before_its_node_is_preempted(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.enqueue("q-1")
         await zone.queued_until("q-1", State.ACTIVE)
@@ -115,7 +115,7 @@ def test_it_may_be_suspending_before_its_node_says_so(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_who_waits_too_long_fails_and_stays_until_deleted(gcp: RunningGcp) -> None:
+def test_an_expired_queued_resource_fails_and_stays_until_deleted(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, hold_queue=True)
         policy = tpu_v2.QueuedResource.QueueingPolicy(valid_until_duration=timedelta(milliseconds=50))
@@ -131,7 +131,7 @@ def test_who_waits_too_long_fails_and_stays_until_deleted(gcp: RunningGcp) -> No
     play_tpu(gcp, story)
 
 
-def test_one_that_waits_can_be_made_to_fail(gcp: RunningGcp) -> None:
+def test_a_waiting_queued_resource_can_be_made_to_fail(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, hold_queue=True)
         await zone.enqueue("q-1")
@@ -143,7 +143,7 @@ def test_one_that_waits_can_be_made_to_fail(gcp: RunningGcp) -> None:
     play_tpu(gcp, story)
 
 
-def test_a_request_id_seen_before_gives_the_operation_of_then(gcp: RunningGcp) -> None:
+def test_a_repeated_request_id_returns_the_first_operation(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         request_id = str(uuid.uuid4())
         assert await zone.enqueue("q-1", request_id) == await zone.enqueue("q-1", request_id)
@@ -154,7 +154,7 @@ def test_a_request_id_seen_before_gives_the_operation_of_then(gcp: RunningGcp) -
     play_tpu(gcp, story)
 
 
-def test_one_with_nodes_is_deleted_only_by_force_and_with_them(gcp: RunningGcp) -> None:
+def test_a_queued_resource_with_nodes_is_deleted_only_with_force(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.enqueue("q-1")
         await zone.queued_until("q-1", State.ACTIVE)
@@ -168,7 +168,7 @@ def test_one_with_nodes_is_deleted_only_by_force_and_with_them(gcp: RunningGcp) 
     play_tpu(gcp, story)
 
 
-def test_its_owner_may_delete_its_node_which_suspends_it(gcp: RunningGcp) -> None:
+def test_deleting_its_node_suspends_a_queued_resource(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.enqueue("q-1")
         await zone.queued_until("q-1", State.ACTIVE)
@@ -178,7 +178,7 @@ def test_its_owner_may_delete_its_node_which_suspends_it(gcp: RunningGcp) -> Non
     play_tpu(gcp, story)
 
 
-def test_one_order_may_be_for_several_nodes(gcp: RunningGcp) -> None:
+def test_a_queued_resource_may_have_several_nodes(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         several = tpu_v2.QueuedResource.Tpu.NodeSpec.MultisliceParams(node_count=2, node_id_prefix="part")
         node = tpu_v2.Node(accelerator_type="v6e-8", runtime_version="v2-alpha-tpuv6e")

@@ -1,4 +1,4 @@
-"""The Compute API on instances, through Google's own clients."""
+"""Instances of the Compute API, through Google's own clients."""
 
 import asyncio
 import uuid
@@ -9,11 +9,11 @@ from google.api_core import exceptions
 from google.cloud import compute_v1
 
 from tests.activities.waiting import until
-from tests.emulators.gcp_zones import SECONDS, Clients, ComputeZone, play_compute
+from tests.emulators.gcp.zones import SECONDS, Clients, ComputeZone, play_compute
 from tests.emulators.running_gcp import RunningGcp
 
 
-def test_an_instance_comes_to_run_and_answers_with_its_slice(gcp: RunningGcp, clients: Clients) -> None:
+def test_an_instance_becomes_running_and_answers_with_its_slice(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         operation = await zone.done(await zone.insert("vm-1"))
         assert not operation.error.errors
@@ -21,12 +21,12 @@ def test_an_instance_comes_to_run_and_answers_with_its_slice(gcp: RunningGcp, cl
         assert instance.status == "RUNNING"
         assert instance.machine_type.endswith(f"/zones/{zone.zone}/machineTypes/e2-standard-4")
         address = instance.network_interfaces[0].network_i_p
-        await until(lambda: zone.admin.health(address), lambda said: said == "slice of vm-1", seconds=SECONDS)
+        await until(lambda: zone.admin.health(address), lambda answer: answer == "slice of vm-1", seconds=SECONDS)
 
     play_compute(gcp, clients, story)
 
 
-def test_a_request_id_seen_before_gives_the_operation_of_then(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_repeated_request_id_returns_the_first_operation(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         first = str(uuid.uuid4())
         operation = await zone.insert("vm-1", first)
@@ -41,7 +41,7 @@ def test_a_request_id_seen_before_gives_the_operation_of_then(gcp: RunningGcp, c
     play_compute(gcp, clients, story)
 
 
-def test_many_inserts_of_one_request_id_at_once_make_one(gcp: RunningGcp, clients: Clients) -> None:
+def test_concurrent_inserts_with_one_request_id_create_one_instance(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         request_id = str(uuid.uuid4())
         operations = await asyncio.gather(*(zone.insert("vm-1", request_id) for _ in range(5)))
@@ -51,7 +51,7 @@ def test_many_inserts_of_one_request_id_at_once_make_one(gcp: RunningGcp, client
     play_compute(gcp, clients, story)
 
 
-def test_a_bulk_insert_makes_all(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_bulk_insert_creates_all(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         operation = await zone.done(await zone.bulk("b-0", "b-1", "b-2"))
         counted = operation.instances_bulk_insert_operation_metadata.per_location_status[f"zones/{zone.zone}"]
@@ -63,7 +63,7 @@ def test_a_bulk_insert_makes_all(gcp: RunningGcp, clients: Clients) -> None:
     play_compute(gcp, clients, story)
 
 
-def test_a_bulk_insert_for_which_there_is_no_room_makes_none_and_says_why(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_bulk_insert_without_capacity_creates_none_and_reports_why(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, capacity=2)
         operation = await zone.done(await zone.bulk("b-0", "b-1", "b-2"))
@@ -74,7 +74,7 @@ def test_a_bulk_insert_for_which_there_is_no_room_makes_none_and_says_why(gcp: R
     play_compute(gcp, clients, story)
 
 
-def test_a_bulk_insert_ends_when_the_last_of_its_instances_is_deleted_before_it_runs(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_bulk_insert_fails_when_its_last_instance_is_deleted_during_creation(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, boot_latency="1h")
         begun = await zone.bulk("b-0", "b-1")
@@ -87,7 +87,7 @@ def test_a_bulk_insert_ends_when_the_last_of_its_instances_is_deleted_before_it_
     play_compute(gcp, clients, story)
 
 
-def test_a_bulk_insert_that_needs_less_makes_what_there_is(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_bulk_insert_with_a_minimum_creates_as_many_as_fit(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, capacity=2)
         operation = await zone.done(await zone.bulk("b-0", "b-1", "b-2", min_count=1))
@@ -98,7 +98,7 @@ def test_a_bulk_insert_that_needs_less_makes_what_there_is(gcp: RunningGcp, clie
     play_compute(gcp, clients, story)
 
 
-def test_names_of_a_bulk_insert_may_come_from_a_pattern(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_bulk_insert_names_instances_by_a_pattern(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.done(await zone.bulk(count=2, name_pattern="b-##"))
         assert await zone.names() == ["b-01", "b-02"]
@@ -131,7 +131,7 @@ def test_lists_are_filtered(gcp: RunningGcp, clients: Clients, text: str, found:
 
 
 @pytest.mark.parametrize("text", ["labels ~ oops", "(labels.a=b", "labels.a=b)", "AND", "NOT", "labels.a=b OR"])
-def test_a_filter_that_cannot_be_read_is_refused(gcp: RunningGcp, clients: Clients, text: str) -> None:
+def test_an_invalid_filter_is_refused(gcp: RunningGcp, clients: Clients, text: str) -> None:
     async def story(zone: ComputeZone) -> None:
         with pytest.raises(exceptions.BadRequest, match="filter"):
             await zone.names(text)
@@ -139,7 +139,7 @@ def test_a_filter_that_cannot_be_read_is_refused(gcp: RunningGcp, clients: Clien
     play_compute(gcp, clients, story)
 
 
-def test_lists_come_in_pages_and_lists_of_all_zones_name_empty_ones(gcp: RunningGcp, clients: Clients) -> None:
+def test_lists_are_paginated_and_aggregated_lists_name_empty_zones(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         for number in range(3):
             await zone.insert(f"vm-{number}", labels={"zone": zone.zone})
@@ -160,7 +160,7 @@ def test_lists_come_in_pages_and_lists_of_all_zones_name_empty_ones(gcp: Running
     play_compute(gcp, clients, story)
 
 
-def test_a_zone_that_cannot_be_reached_is_named_as_such(gcp: RunningGcp, clients: Clients) -> None:
+def test_lists_name_an_unreachable_zone(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.insert("vm-1")
         await zone.admin.behave(zone.zone, unreachable=True)
@@ -176,24 +176,24 @@ def test_a_zone_that_cannot_be_reached_is_named_as_such(gcp: RunningGcp, clients
     play_compute(gcp, clients, story)
 
 
-def test_what_is_deleted_goes_and_its_address_serves_another(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_deleted_instance_disappears_and_its_address_is_reused(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.done(await zone.insert("vm-1"))
         address = (await zone.get("vm-1")).network_interfaces[0].network_i_p
-        await until(lambda: zone.admin.health(address), lambda said: said == "slice of vm-1", seconds=SECONDS)
+        await until(lambda: zone.admin.health(address), lambda answer: answer == "slice of vm-1", seconds=SECONDS)
         await zone.done(await zone.delete("vm-1"))
         await until(lambda: zone.gone("vm-1"), bool, seconds=SECONDS)
         with pytest.raises(exceptions.NotFound):
             await zone.delete("vm-1")
         await zone.done(await zone.insert("vm-2"))
         assert (await zone.get("vm-2")).network_interfaces[0].network_i_p == address
-        await until(lambda: zone.admin.health(address), lambda said: said == "slice of vm-2", seconds=SECONDS)
+        await until(lambda: zone.admin.health(address), lambda answer: answer == "slice of vm-2", seconds=SECONDS)
 
     play_compute(gcp, clients, story)
 
 
 @pytest.mark.parametrize("action", ["STOP", "DELETE"])
-def test_a_preempted_instance_stops_or_is_gone(gcp: RunningGcp, clients: Clients, action: str) -> None:
+def test_a_preempted_instance_stops_or_is_deleted(gcp: RunningGcp, clients: Clients, action: str) -> None:
     async def story(zone: ComputeZone) -> None:
         spot = compute_v1.Scheduling(provisioning_model="SPOT", instance_termination_action=action)
         await zone.done(await zone.insert("vm-1", scheduling=spot))
@@ -203,14 +203,14 @@ def test_a_preempted_instance_stops_or_is_gone(gcp: RunningGcp, clients: Clients
             await until(lambda: zone.gone("vm-1"), bool, seconds=SECONDS)
         else:
             await until(lambda: zone.get("vm-1"), lambda seen: seen.status == "TERMINATED", seconds=SECONDS)
-        await until(lambda: zone.admin.health(address), lambda said: said is None, seconds=SECONDS)
-        told = await asyncio.to_thread(lambda: list(zone.operations.list(**zone.where, timeout=SECONDS)))
-        assert [operation.operation_type for operation in told] == ["insert", "compute.instances.preempted"]
+        await until(lambda: zone.admin.health(address), lambda answer: answer is None, seconds=SECONDS)
+        operations = await asyncio.to_thread(lambda: list(zone.operations.list(**zone.where, timeout=SECONDS)))
+        assert [operation.operation_type for operation in operations] == ["insert", "compute.instances.preempted"]
 
     play_compute(gcp, clients, story)
 
 
-def test_labels_are_replaced_unless_somebody_was_quicker(gcp: RunningGcp, clients: Clients) -> None:
+def test_labels_are_replaced_unless_they_changed_meanwhile(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.done(await zone.insert("vm-1"))
         seen = (await zone.get("vm-1")).label_fingerprint
@@ -229,7 +229,7 @@ def test_labels_are_replaced_unless_somebody_was_quicker(gcp: RunningGcp, client
     play_compute(gcp, clients, story)
 
 
-def test_guest_attributes_tell_the_slice_once_the_host_has_started(gcp: RunningGcp, clients: Clients) -> None:
+def test_guest_attributes_hold_the_slice_while_the_host_is_healthy(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.insert("vm-1")
         request = compute_v1.GetGuestAttributesInstanceRequest(**zone.where, instance="vm-1", query_path="penstock/")
@@ -243,7 +243,7 @@ def test_guest_attributes_tell_the_slice_once_the_host_has_started(gcp: RunningG
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"machine_type": "nonsense"}, "machineType"),
         ({"machine_type": "a3-highgpu-8g"}, "live migration"),
@@ -253,9 +253,9 @@ def test_guest_attributes_tell_the_slice_once_the_host_has_started(gcp: RunningG
         ({"network_interfaces": []}, "networkInterfaces"),
     ],
 )
-def test_a_malformed_instance_is_refused(gcp: RunningGcp, clients: Clients, fields: dict[str, Any], told: str) -> None:
+def test_a_malformed_instance_is_refused(gcp: RunningGcp, clients: Clients, fields: dict[str, Any], expected: str) -> None:
     async def story(zone: ComputeZone) -> None:
-        with pytest.raises(exceptions.BadRequest, match=told):
+        with pytest.raises(exceptions.BadRequest, match=expected):
             await zone.insert("vm-1", **fields)
         with pytest.raises(exceptions.BadRequest, match="name"):
             await zone.insert("Bad_Name")
@@ -282,7 +282,7 @@ def test_quotas_can_be_read(gcp: RunningGcp, clients: Clients) -> None:
 
 
 def flex_start(seconds: int) -> dict[str, Any]:
-    """What makes an instance wait for room."""
+    """Fields of an instance that waits for capacity."""
     runs, waits = compute_v1.Duration(seconds=3600), compute_v1.Duration(seconds=seconds)
     scheduling = compute_v1.Scheduling(
         provisioning_model="FLEX_START",
@@ -293,7 +293,7 @@ def flex_start(seconds: int) -> dict[str, Any]:
     return {"scheduling": scheduling, "params": compute_v1.InstanceParams(request_valid_for_duration=waits)}
 
 
-def test_a_flex_start_instance_waits_until_there_is_room(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_flex_start_instance_waits_until_there_is_capacity(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, capacity=1)
         await zone.done(await zone.insert("vm-1"))
@@ -306,7 +306,7 @@ def test_a_flex_start_instance_waits_until_there_is_room(gcp: RunningGcp, client
     play_compute(gcp, clients, story)
 
 
-def test_a_flex_start_instance_that_waits_in_vain_is_gone(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_flex_start_instance_that_is_not_admitted_in_time_is_gone(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, capacity=1)
         assert not (await zone.done(await zone.insert("vm-0", **flex_start(0)))).error.errors
@@ -317,7 +317,7 @@ def test_a_flex_start_instance_that_waits_in_vain_is_gone(gcp: RunningGcp, clien
     play_compute(gcp, clients, story)
 
 
-def test_a_flex_start_instance_can_be_let_in_by_name(gcp: RunningGcp, clients: Clients) -> None:
+def test_a_flex_start_instance_can_be_admitted_by_name(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, hold_queue=True)
         operation = await zone.insert("vm-1", **flex_start(3600))

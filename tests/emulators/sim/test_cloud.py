@@ -1,4 +1,4 @@
-"""What happens in the simulated cloud, moment by moment, without a process."""
+"""Rules of the simulated cloud: phases over time, capacity, queue, quota and rate limit."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -35,8 +35,8 @@ def created(
     return cloud.create(request, zone, behaviour=behaviour, existing=by_name(existing), now=at(seconds))[0]
 
 
-def refusal_code(refusal: ApiError) -> object:
-    return refusal.body["error"]["code"]
+def code_of(refused: ApiError) -> object:
+    return refused.body["error"]["code"]
 
 
 def test_phases_follow_from_the_clock() -> None:
@@ -46,26 +46,26 @@ def test_phases_follow_from_the_clock() -> None:
     assert [resource.answers(0, at(seconds)) for seconds in (30, 59.9, 60)] == [False, False, True]
 
 
-def test_a_delete_takes_its_time_and_asking_again_does_not_prolong_it() -> None:
+def test_a_second_delete_does_not_extend_the_latency_of_the_first() -> None:
     leaving = cloud.delete(created(), behaviour=Behaviour(delete_latency=10), now=at(5))
     again = cloud.delete(leaving, behaviour=Behaviour(delete_latency=10), now=at(14))
     assert [again.phase(at(seconds)) for seconds in (14, 15)] == [Phase.DELETING, Phase.GONE]
     assert not again.answers(0, at(14))
 
 
-def test_a_dead_host_is_silent_and_the_others_answer() -> None:
+def test_a_dead_host_does_not_answer_and_the_others_do() -> None:
     resource = cloud.with_dead_host(created(), 1)
     assert [resource.answers(host, at(0)) for host in (0, 1, 2)] == [True, False, False]
     with pytest.raises(ApiError, match="has hosts 0 to 1"):
         cloud.with_dead_host(resource, 2)
 
 
-def test_beyond_capacity_others_find_a_stockout_and_queued_orders_wait_in_line() -> None:
+def test_beyond_capacity_queued_requests_wait_in_order_and_others_get_a_stockout() -> None:
     one_slice = Behaviour(capacity=1)
     first = created("first", behaviour=one_slice)
     with pytest.raises(ApiError) as refused:
         created("second", behaviour=one_slice, existing=[first])
-    assert refusal_code(refused.value) == "STOCKOUT"
+    assert code_of(refused.value) == "STOCKOUT"
     later = created("later", behaviour=one_slice, existing=[first], queued=True, seconds=2)
     sooner = created("sooner", behaviour=one_slice, existing=[first], queued=True, seconds=1)
     assert later.phase(at(100)) is Phase.QUEUED
@@ -76,41 +76,41 @@ def test_beyond_capacity_others_find_a_stockout_and_queued_orders_wait_in_line()
     assert (moved.name, moved.phase(at(3))) == ("sooner", Phase.RUNNING)
 
 
-def test_what_was_preempted_makes_room() -> None:
+def test_a_preempted_resource_frees_capacity() -> None:
     taken = cloud.preempted(created("taken"), at(1))
     assert taken.phase(at(1)) is Phase.PREEMPTED
     assert created("next", behaviour=Behaviour(capacity=1), existing=[taken]).phase(at(1)) is Phase.RUNNING
 
 
-def test_only_what_was_given_can_be_preempted() -> None:
+def test_only_an_admitted_resource_can_be_preempted() -> None:
     queued = created(behaviour=Behaviour(hold_queue=True), queued=True)
     with pytest.raises(ApiError, match="is queued"):
         cloud.preempted(queued, at(1))
 
 
-def test_a_held_queue_admits_nobody_by_itself() -> None:
+def test_a_held_queue_admits_only_by_name() -> None:
     held = Behaviour(hold_queue=True)
     queued = created(behaviour=held, queued=True)
     assert cloud.next_admitted([queued], behaviour=held, existing=by_name([queued]), now=at(9)) is None
     assert cloud.admitted(queued, held, at(9)).phase(at(9)) is Phase.RUNNING
 
 
-def test_a_queue_waits_while_the_zone_is_dry() -> None:
-    dry = Behaviour(stockout=True)
-    queued = created(behaviour=dry, queued=True)
+def test_a_queue_waits_while_the_zone_is_out_of_capacity() -> None:
+    empty = Behaviour(stockout=True)
+    queued = created(behaviour=empty, queued=True)
     assert queued.phase(at(9)) is Phase.QUEUED
-    assert cloud.next_admitted([queued], behaviour=dry, existing=by_name([queued]), now=at(9)) is None
+    assert cloud.next_admitted([queued], behaviour=empty, existing=by_name([queued]), now=at(9)) is None
     assert cloud.next_admitted([queued], behaviour=Behaviour(), existing=by_name([queued]), now=at(9)) is not None
 
 
-def test_a_zone_runs_dry_after_so_many_creates() -> None:
+def test_stockout_after_limits_the_number_of_creates() -> None:
     behaviour, made = Behaviour(stockout_after=2), list[Resource]()
     for name in ("one", "two"):
         resource, behaviour = cloud.create(Request(name=name), ZONE, behaviour=behaviour, existing=by_name(made), now=START)
         made.append(resource)
     with pytest.raises(ApiError) as refused:
         created("three", behaviour=behaviour, existing=made)
-    assert refusal_code(refused.value) == "STOCKOUT"
+    assert code_of(refused.value) == "STOCKOUT"
     assert created("four", behaviour=behaviour, existing=made, queued=True).phase(START) is Phase.QUEUED
 
 
@@ -137,7 +137,7 @@ def test_a_quota_counts_everything_in_its_scope(scope: Scope, elsewhere: str, su
         assert created(behaviour=Behaviour(quota=Quota(scope=scope, limit=1)), existing=[outside])
 
 
-def test_after_the_told_wait_a_rate_limit_lets_the_next_create_through() -> None:
+def test_a_rate_limit_says_when_the_next_create_succeeds() -> None:
     behaviour = Behaviour(creates_per_second=2)
     made = [created("one", seconds=0), created("two", seconds=0.5)]
     with pytest.raises(ApiError) as refused:
@@ -146,14 +146,14 @@ def test_after_the_told_wait_a_rate_limit_lets_the_next_create_through() -> None
     assert created("three", behaviour=behaviour, existing=made, seconds=1.0)
 
 
-def test_a_name_that_exists_is_told_before_stock_and_quota() -> None:
-    dry = Behaviour(stockout=True, quota=Quota(limit=0))
+def test_an_existing_name_is_reported_before_capacity_and_quota() -> None:
+    empty = Behaviour(stockout=True, quota=Quota(limit=0))
     with pytest.raises(ApiError) as refused:
-        created("one", behaviour=dry, existing=[created("one")])
-    assert refusal_code(refused.value) == "ALREADY_EXISTS"
+        created("one", behaviour=empty, existing=[created("one")])
+    assert code_of(refused.value) == "ALREADY_EXISTS"
 
 
-def test_a_zone_behaves_by_the_defaults_but_for_what_is_written_for_it() -> None:
+def test_a_zones_entry_overrides_the_defaults_of_the_scenario() -> None:
     scenario = Scenario.model_validate(
         {"defaults": {"boot_latency": "2s", "stockout": True}, "zones": {"a": {"stockout": False}}}
     )
