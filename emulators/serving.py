@@ -12,7 +12,7 @@ import click
 from emulators.store import DatabaseInUse
 
 LOOPBACK = "127.0.0.1"
-"""The emulators have no authentication, so they accept connections from this machine only."""
+"""Only this machine may connect: two of the three emulators have no authentication."""
 GRACE_SECONDS = 1.0
 """How long calls in flight may take to finish on shutdown. Only calls that are delayed on purpose take longer."""
 

@@ -117,7 +117,7 @@ class Machine(Record):
         return self.metadata.get(SLICE_KEY)
 
     def stage(self, now: datetime) -> Stage:
-        """The stage at a time: the last of the timeline that has begun."""
+        """The stage at a time: the last entry of the timeline that has been reached."""
         return [stage for begins_at, stage in self._timeline(now) if begins_at is not None and begins_at <= now][-1]
 
     def _timeline(self, now: datetime) -> list[tuple[datetime | None, Stage]]:

@@ -145,7 +145,7 @@ def _belongs(found: ProcessStat, process: Process, leader: ProcessStat | None) -
 
 
 def _environment(pid: int) -> list[bytes]:
-    """The environment of a process; read again while it is empty, as it is for a moment during exec."""
+    """The environment of a process; read again while it is empty, because exec empties it for a moment."""
     for _ in range(_ATTEMPTS):
         try:
             found = (_PROC / str(pid) / "environ").read_bytes()

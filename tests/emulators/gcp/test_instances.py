@@ -77,11 +77,11 @@ def test_a_bulk_insert_without_capacity_creates_none_and_reports_why(gcp: Runnin
 def test_a_bulk_insert_fails_when_its_last_instance_is_deleted_during_creation(gcp: RunningGcp, clients: Clients) -> None:
     async def story(zone: ComputeZone) -> None:
         await zone.admin.behave(zone.zone, boot_latency="1h")
-        begun = await zone.bulk("b-0", "b-1")
+        started = await zone.bulk("b-0", "b-1")
         await zone.delete("b-0")
-        assert (await zone.operation(begun)).status != compute_v1.Operation.Status.DONE
+        assert (await zone.operation(started)).status != compute_v1.Operation.Status.DONE
         await zone.delete("b-1")
-        ended = await zone.done(begun)
+        ended = await zone.done(started)
         assert [error.code for error in ended.error.errors] == ["OPERATION_CANCELED_BY_USER"]
 
     play_compute(gcp, clients, story)
@@ -216,9 +216,9 @@ def test_labels_are_replaced_unless_they_changed_meanwhile(gcp: RunningGcp, clie
         seen = (await zone.get("vm-1")).label_fingerprint
 
         async def label(**labels: str) -> compute_v1.Operation:
-            asked = compute_v1.InstancesSetLabelsRequest(labels=labels, label_fingerprint=seen)
+            request = compute_v1.InstancesSetLabelsRequest(labels=labels, label_fingerprint=seen)
             return await asyncio.to_thread(
-                zone.instances.set_labels_unary, **zone.where, instance="vm-1", instances_set_labels_request_resource=asked
+                zone.instances.set_labels_unary, **zone.where, instance="vm-1", instances_set_labels_request_resource=request
             )
 
         await zone.done(await label(team="red"))

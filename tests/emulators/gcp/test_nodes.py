@@ -248,7 +248,7 @@ def test_deleting_a_node_during_creation_ends_its_operation(gcp: RunningGcp) -> 
 def test_a_foreign_machine_is_ready_at_once(gcp: RunningGcp) -> None:
     async def story(zone: TpuZone) -> None:
         await zone.admin.behave(zone.zone, create_latency="1h", stockout=True)
-        await zone.admin.add_stranger("n-1", kind="node", project="p", zone=zone.zone, labels={"owner": "somebody"})
+        await zone.admin.add_stranger("n-1", kind="node", project="p", zone=zone.zone, labels={"owner": "another-team"})
         assert (await zone.get("n-1")).state == State.READY
         with pytest.raises(exceptions.AlreadyExists):
             await zone.create("n-1")

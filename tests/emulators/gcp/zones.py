@@ -32,12 +32,12 @@ class TpuZone(NamedTuple):
 
     async def create(self, node: str, **fields: Any) -> str:
         """Create a node; returns the name of the operation."""
-        asked = {
+        settings = {
             "accelerator_type": "v5litepod-16",
             "runtime_version": "v2-alpha-tpuv5-lite",
             "labels": {"penstock-cluster": "c"},
         }
-        made = tpu_v2.Node(**asked | {"metadata": {"penstock-slice": f"slice of {node}"}} | fields)
+        made = tpu_v2.Node(**settings | {"metadata": {"penstock-slice": f"slice of {node}"}} | fields)
         operation = await self.tpu.create_node(parent=self.parent, node_id=node, node=made, timeout=SECONDS)
         return str(operation.operation.name)
 
@@ -69,9 +69,9 @@ class TpuZone(NamedTuple):
         node = tpu_v2.Node(accelerator_type="v5litepod-16", runtime_version="v2-alpha-tpuv5-lite")
         node.metadata = {"penstock-slice": f"slice of {name}"}
         spec = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=self.parent, node_id=name, node=node)
-        asked = {"tpu": tpu_v2.QueuedResource.Tpu(node_spec=[spec])} | fields
+        settings = {"tpu": tpu_v2.QueuedResource.Tpu(node_spec=[spec])} | fields
         request = tpu_v2.CreateQueuedResourceRequest(
-            parent=self.parent, queued_resource_id=name, queued_resource=tpu_v2.QueuedResource(**asked), request_id=request_id
+            parent=self.parent, queued_resource_id=name, queued_resource=tpu_v2.QueuedResource(**settings), request_id=request_id
         )
         return str((await self.tpu.create_queued_resource(request, timeout=SECONDS)).operation.name)
 
@@ -100,10 +100,10 @@ class ComputeZone:
         self.where: dict[str, Any] = {"project": "p", "zone": self.zone}
 
     def instance(self, name: str, *, machine_type: str = "e2-standard-4", **fields: Any) -> compute_v1.Instance:
-        about = compute_v1.Metadata(items=[compute_v1.Items(key="penstock-slice", value=f"slice of {name}")])
-        asked = {"labels": {"penstock-cluster": "c"}, "metadata": about, "disks": [compute_v1.AttachedDisk(boot=True)]}
-        asked |= {"network_interfaces": [compute_v1.NetworkInterface(network="global/networks/default")]}
-        return compute_v1.Instance(name=name, machine_type=f"zones/{self.zone}/machineTypes/{machine_type}", **asked | fields)
+        metadata = compute_v1.Metadata(items=[compute_v1.Items(key="penstock-slice", value=f"slice of {name}")])
+        settings = {"labels": {"penstock-cluster": "c"}, "metadata": metadata, "disks": [compute_v1.AttachedDisk(boot=True)]}
+        settings |= {"network_interfaces": [compute_v1.NetworkInterface(network="global/networks/default")]}
+        return compute_v1.Instance(name=name, machine_type=f"zones/{self.zone}/machineTypes/{machine_type}", **settings | fields)
 
     async def insert(self, name: str, request_id: str | None = None, **fields: Any) -> compute_v1.Operation:
         request = compute_v1.InsertInstanceRequest(
@@ -121,11 +121,11 @@ class ComputeZone:
             network_interfaces=made.network_interfaces,
         )
         each = {name: compute_v1.BulkInsertInstanceResourcePerInstanceProperties() for name in names}
-        asked = compute_v1.BulkInsertInstanceResource(
+        settings = compute_v1.BulkInsertInstanceResource(
             **{"count": len(names), "instance_properties": properties, "per_instance_properties": each} | fields
         )
         return await asyncio.to_thread(
-            self.instances.bulk_insert_unary, **self.where, bulk_insert_instance_resource_resource=asked, timeout=SECONDS
+            self.instances.bulk_insert_unary, **self.where, bulk_insert_instance_resource_resource=settings, timeout=SECONDS
         )
 
     async def get(self, name: str) -> compute_v1.Instance:
@@ -139,9 +139,9 @@ class ComputeZone:
         done = compute_v1.Operation.Status.DONE
         return await until(lambda: self.operation(operation), lambda seen: seen.status == done, seconds=SECONDS)
 
-    async def operation(self, begun: compute_v1.Operation) -> compute_v1.Operation:
+    async def operation(self, started: compute_v1.Operation) -> compute_v1.Operation:
         """The operation in its current state."""
-        return await asyncio.to_thread(self.operations.get, **self.where, operation=begun.name, timeout=SECONDS)
+        return await asyncio.to_thread(self.operations.get, **self.where, operation=started.name, timeout=SECONDS)
 
     async def names(self, text: str = "", **more: Any) -> list[str]:
         request = compute_v1.ListInstancesRequest(**self.where, filter=text, **more)

@@ -56,7 +56,7 @@ def test_a_host_that_died_while_the_daemon_was_down_does_not_answer(daemon: Runn
 
 
 def test_another_process_with_a_hosts_pid_is_neither_healthy_nor_killed(daemon: RunningLocal) -> None:
-    async def story(cloud: LocalCloud, stranger: ProcessStat) -> None:
+    async def story(cloud: LocalCloud, other: ProcessStat) -> None:
         order = order_of(cloud)
         await cloud.provider.create(order)
         pids = await healthy(cloud, order.ref)
@@ -65,14 +65,14 @@ def test_another_process_with_a_hosts_pid_is_neither_healthy_nor_killed(daemon: 
 
         def reused(held: LocalSlice) -> LocalSlice:
             first, second = held.local_hosts
-            taken = second.process.model_copy(update={"pid": stranger.pid, "started_ticks": stranger.started_ticks - 1})
+            taken = second.process.model_copy(update={"pid": other.pid, "started_ticks": other.started_ticks - 1})
             return held.model_copy(update={"local_hosts": (first, second.model_copy(update={"process": taken}))})
 
         amend(daemon, order.name, reused)
         daemon.start()
         await answers(cloud, order.ref, [order.slice, None])
         await deleted(cloud, order.ref)
-        assert alive([stranger.pid]) == [stranger.pid]
+        assert alive([other.pid]) == [other.pid]
 
     innocent = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
     try:
@@ -140,8 +140,8 @@ def test_a_daemon_killed_during_a_create_runs_every_host_once(daemon: RunningLoc
         assert await cloud.times_made(order.ref) == 1
         for pid in pids:
             await written(tmp_path / str(pid))
-        begun = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
-        assert sorted(alive(begun)) == sorted(pids)
+        started = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
+        assert sorted(alive(started)) == sorted(pids)
 
     play(daemon, story)
 

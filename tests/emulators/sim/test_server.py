@@ -63,18 +63,18 @@ def test_a_resource_survives_a_kill_between_commit_and_reply(sim: RunningSim) ->
 
 def test_preemption_dead_hosts_queue_and_deletion_survive_a_kill(sim: RunningSim) -> None:
     async def story(cloud: SimCloud) -> None:
-        preempted, wounded, deleted = (order_of(cloud, name) for name in ("preempted", "wounded", "deleted"))
+        preempted, damaged, deleted = (order_of(cloud, name) for name in ("preempted", "damaged", "deleted"))
         queued = order_of(cloud, "queued", queued=True)
         await cloud.hold_queue()
-        for order in (preempted, wounded, queued, deleted):
+        for order in (preempted, damaged, queued, deleted):
             await cloud.provider.create(order)
         await cloud.preempt(preempted.ref)
-        await cloud.kill_host(wounded.ref, 0)
+        await cloud.kill_host(damaged.ref, 0)
         await cloud.provider.delete(deleted.ref)
         sim.kill()
         sim.start()
         await observed(cloud, deleted.ref, lambda seen: seen.phase is Phase.GONE)
-        await observed(cloud, wounded.ref, lambda seen: [host.answered for host in seen.hosts] == [None, wounded.slice])
+        await observed(cloud, damaged.ref, lambda seen: [host.answered for host in seen.hosts] == [None, damaged.slice])
         assert (await cloud.provider.observe(preempted.ref)).phase is Phase.PREEMPTED
         assert (await cloud.provider.observe(queued.ref)).phase is Phase.QUEUED
         assert await cloud.times_made(deleted.ref) == 1
@@ -128,18 +128,18 @@ def test_preempting_a_zone_takes_only_preemptible_resources(sim: RunningSim) -> 
         ("PUT", "/zones/z", {"boot_latency": "soon"}, 400, "boot_latency: 'soon' is not a duration"),
         ("PUT", "/zones/z", {"stokout": True}, 400, "stokout: unknown key; did you mean stockout?"),
         ("POST", "/zones/z/resources", {"name": "Not A Name"}, 400, "name: "),
-        ("POST", "/resources/nobody/admit", None, 404, "there is no nobody"),
-        ("GET", "/health/nobody/0", None, 404, "there is no nobody"),
+        ("POST", "/resources/missing/admit", None, 404, "there is no missing"),
+        ("GET", "/health/missing/0", None, 404, "there is no missing"),
     ],
 )
 def test_an_invalid_call_is_refused_with_the_reason(
     sim: RunningSim, method: str, path: str, body: dict[str, object] | None, status: int, expected: str
 ) -> None:
-    async def asked() -> tuple[int, str]:
+    async def response_to_call() -> tuple[int, str]:
         async with aiohttp.ClientSession() as session, session.request(method, sim.url + path, json=body) as response:
             return response.status, (await response.json())["error"]["message"]
 
-    answered, message = asyncio.run(asked())
+    answered, message = asyncio.run(response_to_call())
     assert (answered, expected in message) == (status, True), message
 
 
