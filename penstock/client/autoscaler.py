@@ -15,7 +15,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from penstock.client.calls import Calls, Refused
 from penstock.contract import names
-from penstock.contract.answers import TOO_LARGE, Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.answers import TOO_LARGE, Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
 from penstock.contract.messages import (
     DEFAULT_SOURCE,
     LARGEST_MESSAGE,
@@ -34,10 +34,10 @@ from penstock.contract.messages import (
     size_of,
 )
 from penstock.contract.sending import Outbox, Tasks, as_demand
-from penstock.core.answers.explain import Explanation, explain
+from penstock.core.answers.explain import explain
 from penstock.core.answers.remedy import remedies_for
 from penstock.core.answers.snapshot import snapshot_of
-from penstock.core.answers.summary import DecisionSummary, summarize
+from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
 from penstock.core.state.apply import replay
 from penstock.core.state.events import ConfigApplied, RecoveryBegan
