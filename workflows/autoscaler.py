@@ -10,15 +10,13 @@ from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair,
 from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
 
 from penstock.contract import names
-from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.answers import Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
 from penstock.contract.messages import SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage
 from penstock.contract.requests import CollectReportsRequest, KeepInventoriesRequest
 from penstock.contract.slices import SliceCommand, SliceLifecycle
-from penstock.core.answers.explain import Explanation
 from penstock.core.answers.status import page_of, status_of
-from penstock.core.answers.summary import DecisionSummary
 from penstock.core.state.events import (
     AnyEvent,
     CommandsSent,

@@ -4,13 +4,13 @@ from datetime import datetime
 
 from temporalio.exceptions import ApplicationError
 
-from penstock.contract.answers import TOO_LARGE
+from penstock.contract.answers import TOO_LARGE, DecisionSummary, Explanation
 from penstock.contract.error_codes import ErrorCode, with_code
 from penstock.contract.problems import BadMessage
-from penstock.core.answers.explain import Explanation, explain
+from penstock.core.answers.explain import explain
 from penstock.core.answers.remedy import BRIEF_EFFORT, remedies_for
 from penstock.core.answers.snapshot import SnapshotWithIds, snapshot_of
-from penstock.core.answers.summary import DecisionSummary, summarize
+from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
 from penstock.core.state.size_limits import exceeds_limits
 from penstock.core.state.state import AutoscalerState

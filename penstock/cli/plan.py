@@ -13,7 +13,8 @@ from penstock.config.cluster import load_cluster
 from penstock.config.demand import load_demand
 from penstock.config.problems import BadInput, Problem
 from penstock.config.slices import SlicesFile, load_slices
-from penstock.core.answers.explain import Status, explain
+from penstock.contract.answers import TaskStatus
+from penstock.core.answers.explain import explain
 from penstock.core.answers.remedy import remedies_for
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.summary import summarize
@@ -107,4 +108,4 @@ def _explain_task(state: AutoscalerState, task: str, *, as_json: bool) -> int:
         click.echo(explanation.model_dump_json(indent=2))
     else:
         print_explanation(explanation)
-    return {Status.UNKNOWN: EXIT_BAD_INPUT, Status.UNMET: EXIT_UNMET}.get(explanation.status, 0)
+    return {TaskStatus.UNKNOWN: EXIT_BAD_INPUT, TaskStatus.UNMET: EXIT_UNMET}.get(explanation.status, 0)

@@ -4,8 +4,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli.screen import entries, moment, screen, titled
-from penstock.core.answers.explain import Explanation, Status
-from penstock.core.answers.summary import DecisionSummary, UnmetSummary
+from penstock.contract.answers import DecisionSummary, Explanation, TaskStatus, UnmetSummary
 from penstock.model.decision import GroupDecision, Outcome, Tier
 from penstock.wording import counted, listed
 
@@ -13,7 +12,7 @@ SHOWN = 10
 """Rows of unmet demand, and of idle groups, before the rest are only counted."""
 
 _OUTCOME_STYLE = {Outcome.SELECTED: "green", Outcome.KEPT: "cyan", Outcome.BLOCKED: "red", Outcome.IDLE: "dim"}
-_STATUS_STYLE = {Status.UNMET: "red", Status.UNKNOWN: "red", Status.WAITING: "yellow"}
+_STATUS_STYLE = {TaskStatus.UNMET: "red", TaskStatus.UNKNOWN: "red", TaskStatus.WAITING: "yellow"}
 
 
 def print_decision(summary: DecisionSummary) -> None:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from penstock.cli.failures import EXIT_BAD_INPUT
 from penstock.config.demand import DemandFile
 from penstock.config.slices import SlicesFile
-from penstock.contract.answers import ClusterStatus, DoctorReport, SlicePage, Verdict
+from penstock.contract.answers import ClusterStatus, DecisionSummary, DoctorReport, Explanation, SlicePage, Verdict
 from penstock.contract.messages import (
     CapacityMessage,
     ClearBlockMessage,
@@ -20,8 +20,6 @@ from penstock.contract.messages import (
     ReportMessage,
     UsageMessage,
 )
-from penstock.core.answers.explain import Explanation
-from penstock.core.answers.summary import DecisionSummary
 from penstock.core.state.events import AnyEvent
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig

@@ -15,8 +15,7 @@ from penstock.cli.render_decision import print_decision, print_explanation
 from penstock.cli.render_slices import slices_view
 from penstock.cli.render_status import caption, status_view
 from penstock.cli.screen import print_json, screen
-from penstock.contract.answers import ClusterStatus
-from penstock.core.answers.explain import Status
+from penstock.contract.answers import ClusterStatus, TaskStatus
 from penstock.model.slices import SliceState
 from penstock.wording import listed
 
@@ -191,4 +190,4 @@ async def _explain(reach: Reach, task: str, *, as_json: bool) -> int:
         print_json(found)
     else:
         print_explanation(found)
-    return {Status.UNKNOWN: EXIT_BAD_INPUT, Status.UNMET: EXIT_UNMET}.get(found.status, 0)
+    return {TaskStatus.UNKNOWN: EXIT_BAD_INPUT, TaskStatus.UNMET: EXIT_UNMET}.get(found.status, 0)

@@ -17,7 +17,7 @@ from penstock.client.calls import Calls
 from penstock.client.errors import NoSuchSlice, Refused
 from penstock.client.outbox import Outbox, Tasks, as_demand, usage_parts
 from penstock.contract import names
-from penstock.contract.answers import Accepted, ClusterStatus, Done, SlicePage
+from penstock.contract.answers import Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import (
     DEFAULT_SOURCE,
@@ -37,10 +37,10 @@ from penstock.contract.messages import (
     size_of,
 )
 from penstock.contract.slices import SliceLifecycle
-from penstock.core.answers.explain import Explanation, explain
+from penstock.core.answers.explain import explain
 from penstock.core.answers.remedy import remedies_for
 from penstock.core.answers.snapshot import snapshot_of
-from penstock.core.answers.summary import DecisionSummary, summarize
+from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
 from penstock.core.state.apply import replay
 from penstock.core.state.events import ConfigApplied, RecoveryBegan

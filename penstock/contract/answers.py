@@ -1,8 +1,12 @@
 """What the autoscaler answers: to updates, and to those who ask how things are."""
 
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
 from pydantic import Field
 
-from penstock.model.decision import Code, Tier
+from penstock.model.cluster import Placement
+from penstock.model.decision import Code, CostPerHour, GroupDecision, PoolDecision, StandingOutcome, Tier
 from penstock.model.failures import Failure
 from penstock.model.slices import Availability, Slice, SliceState
 from penstock.model.units import Moment
@@ -172,3 +176,90 @@ class DoctorReport(Value):
     def healthy(self) -> bool:
         """Whether everything is well."""
         return all(finding.ok for finding in self.findings)
+
+
+class Setting(NamedTuple):
+    """One number of the configuration: of the cluster (whose name is left out), a group or a pool."""
+
+    kind: Literal["cluster", "group", "pool"]
+    name: str
+    field: str
+
+    def __str__(self) -> str:
+        return self.field if self.kind == "cluster" else f"{self.kind}s.{self.name}.{self.field}"
+
+
+class Remedy(Value):
+    """One change to one number of the configuration that meets unmet demand."""
+
+    setting: Setting
+    before: int
+    after: int
+
+    @property
+    def message(self) -> str:
+        """The change as an instruction."""
+        kind, name, field = self.setting
+        whose = {"cluster": "of the cluster", "group": f"of {name}", "pool": f"of pool {name}"}[kind]
+        return f"raise {field} {whose} from {self.before} to {self.after}"
+
+
+class TaskStatus(StrEnum):
+    """The state of a task in a decision."""
+
+    RUNNING = "running"
+    PLACED = "placed"
+    WAITING = "waiting"
+    UNMET = "unmet"
+    UNKNOWN = "unknown"
+
+
+class Explanation(Value):
+    """The answer to "why is my task pending": a paragraph, and its facts as data."""
+
+    task_id: str
+    status: TaskStatus
+    text: str
+    group: str | None = None
+    tier: Tier | None = None
+    code: Code | None = None
+    groups: dict[str, str] = Field(default_factory=dict)
+    remedy: Remedy | None = None
+
+
+class DeferredSummary(Value):
+    """Slices of one group that launch limits defer, and the limits."""
+
+    slices: int
+    limits: dict[str, int]
+    message: str
+
+
+class UnmetSummary(Value):
+    """Unmet entries of one shape. `task_ids` are the first hundred."""
+
+    count: int
+    tasks: int
+    task_ids: tuple[str, ...]
+    shape: str
+    code: Code
+    message: str
+    groups: dict[str, Code] = Field(default_factory=dict)
+    remedy: Remedy | None = None
+    remedy_text: str | None = None
+
+
+class DecisionSummary(Value):
+    """One decision with counts by group and task ids of unmet demand."""
+
+    now: Moment
+    placement: Placement
+    launches: dict[str, int]
+    deferred: dict[str, DeferredSummary]
+    placed: dict[str, dict[Tier, int]]
+    unmet: tuple[UnmetSummary, ...]
+    groups: dict[str, GroupDecision]
+    pools: dict[str, PoolDecision]
+    standing: tuple[StandingOutcome, ...]
+    cost_per_hour: CostPerHour
+    next_change_at: Moment | None

@@ -242,14 +242,6 @@ def check(case: Case) -> None:
     _check_details(decision, expect)
 
 
-def listed_in_reverse(case: Case) -> tuple[Decision, Decision]:
-    """The decision, and the one with groups, pools and standing requests listed the other way round."""
-    snapshot = case.snapshot(case.demand())
-    config = snapshot.config
-    turned = config.model_copy(update={"groups": config.groups[::-1], "pools": config.pools[::-1]})
-    return decide(snapshot), decide(snapshot.model_copy(update={"config": turned, "standing": snapshot.standing[::-1]}))
-
-
 def _placed(decision: Decision) -> Counts:
     counts: Counter[str] = Counter()
     for placed in decision.placed:

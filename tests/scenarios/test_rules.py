@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.cases import Case, check, listed_in_reverse
+from tests.scenarios.cases import Case, check
 from tests.scenarios.rules import budgets, capacity, gangs, groups, telling
 
 RULES = (*capacity.RULES, *groups.RULES, *gangs.RULES, *budgets.RULES, *telling.RULES)
@@ -11,9 +11,3 @@ RULES = (*capacity.RULES, *groups.RULES, *gangs.RULES, *budgets.RULES, *telling.
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_rule(rule: Case) -> None:
     check(rule)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_the_order_of_listing_is_irrelevant(rule: Case) -> None:
-    decision, turned = listed_in_reverse(rule)
-    assert decision == turned

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from penstock.core.answers.explain import Status
+from penstock.contract.answers import TaskStatus
 from penstock.model.decision import Code
 from penstock.model.failures import FailureKind
 from penstock.model.slices import Availability, SliceState
@@ -48,7 +48,7 @@ def test_demand_becomes_ready_slices_and_no_more_than_it_needs(machine: Machine)
         assert (accepted.revision, accepted.config_revision, accepted.resync_needed) == (1, 1, None)
         await ready(stage, "small", 3)
         explained = await stage.autoscaler.explain("task-5")
-        assert (explained.status, explained.group) == (Status.PLACED, "small")
+        assert (explained.status, explained.group) == (TaskStatus.PLACED, "small")
         decision = await stage.autoscaler.decision()
         assert decision.launches == {}
         assert decision.groups["small"].have == 3

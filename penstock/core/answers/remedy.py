@@ -1,58 +1,31 @@
-"""Remedies: one single change to the configuration that would meet unmet demand, checked by deciding again."""
+"""Remedies: find one change to the configuration that meets unmet demand, and check it by deciding again."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
 
+from penstock.contract.answers import Remedy, Setting
 from penstock.core.decision.decide import decide
 from penstock.core.decision.fleet import Fleet
 from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup
 from penstock.model.decision import Code, Decision, Unmet
 from penstock.model.snapshot import Snapshot
-from penstock.model.value import Value
 
 TRIED_GROUPS = 3
-"""Candidate groups whose maximum is tried: those preferred most."""
+"""Candidate groups whose maximum is tried: the most preferred ones."""
 LARGEST = 10
-"""Unmet shapes for which remedies are looked for when nobody asks for one in particular."""
+"""Unmet shapes for which remedies are searched: the largest ones."""
 EFFORT = 200_000
-"""What may be spent on decisions in search of remedies: a few seconds, however large the demand is."""
+"""Budget of the search, in units of `_cost_of`: a few seconds, however large the demand is."""
 LEAST_TRIED = 2
-"""Decisions that are made even if they are large: one to see what the demand takes, one to check it."""
+"""Decisions that the full budget always allows: one to find the value, one to check it."""
 BRIEF_EFFORT = 50_000
-"""What may be spent where others wait: a fraction of a second. Demand too large for it gets no remedy there."""
+"""Budget of a query that blocks a workflow: a fraction of a second. Larger demand gets no remedy there."""
 PLENTY = 1_000_000
-"""A limit that no demand reaches, to see how much the demand takes."""
-
-
-class Setting(NamedTuple):
-    """One number of the configuration: of the cluster (whose name is not given), a group or a pool."""
-
-    kind: Literal["cluster", "group", "pool"]
-    name: str
-    field: str
-
-    def __str__(self) -> str:
-        return self.field if self.kind == "cluster" else f"{self.kind}s.{self.name}.{self.field}"
-
-
-class Remedy(Value):
-    """Set one number of the configuration to another."""
-
-    setting: Setting
-    before: int
-    after: int
-
-    @property
-    def message(self) -> str:
-        """What to do, for a person."""
-        kind, name, field = self.setting
-        whose = {"cluster": "of the cluster", "group": f"of {name}", "pool": f"of pool {name}"}[kind]
-        return f"raise {field} {whose} from {self.before} to {self.after}"
+"""Added to a setting to see how much of it the demand uses."""
 
 
 def remedies_for(snapshot: Snapshot, decision: Decision, *, effort: int = EFFORT) -> dict[int, Remedy]:
-    """Remedies for the largest unmet shapes, by position in `decision.unmet`."""
+    """Remedies for the largest unmet shapes, keyed by position in `decision.unmet`."""
     trials = _Trials(snapshot, decision, effort)
     sizes = sorted(range(len(decision.unmet)), key=lambda i: (-decision.unmet[i].entries, i))
     found = {i: trials.remedy_for(decision.unmet[i]) for i in sizes[:LARGEST]}
@@ -60,12 +33,12 @@ def remedies_for(snapshot: Snapshot, decision: Decision, *, effort: int = EFFORT
 
 
 def remedy_for(snapshot: Snapshot, decision: Decision, unmet: Unmet, *, effort: int = EFFORT) -> Remedy | None:
-    """The first single change, in order of preference of the groups it helps, that meets these and harms no other."""
+    """The first single change that meets these entries and makes no others unmet, preferred groups first."""
     return _Trials(snapshot, decision, effort).remedy_for(unmet)
 
 
 def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]:
-    """Settings that hold the candidates back, with their values."""
+    """The settings that keep candidates from adding slices, with their values."""
     config = snapshot.config
     fleet = Fleet(snapshot)
     order = [fleet.groups[g] for g in fleet.matcher.candidates(snapshot.workload.shapes[unmet.shape]).order]
@@ -80,7 +53,7 @@ def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]
 
 
 class _Trials:
-    """Decisions with one setting changed, each made once, as many as the effort allows."""
+    """Decisions with one setting changed, each made once, as many as the budget allows."""
 
     def __init__(self, snapshot: Snapshot, decision: Decision, effort: int) -> None:
         self._snapshot = snapshot
@@ -100,7 +73,7 @@ class _Trials:
         return None
 
     def _least(self, setting: Setting, before: int, unmet: Unmet) -> int | None:
-        """The least value found with which the demand is met: what it takes of plenty, then halving the way down."""
+        """The least value with which the demand is met: an upper bound from a plentiful setting, then bisection."""
         plenty = self._decide(setting, before + PLENTY)
         if plenty is None or not self._helps(plenty, unmet):
             return None
@@ -120,12 +93,12 @@ class _Trials:
         return decision is not None and self._helps(decision, unmet)
 
     def _helps(self, decision: Decision, unmet: Unmet) -> bool:
-        """Whether the shape is met, and no other is met less than it was."""
+        """Whether the shape is met, and no other shape has more unmet entries than before."""
         left = _unmet_entries(decision)
         return not left[unmet.shape] and all(count <= self._unmet[shape] for shape, count in left.items())
 
     def _decide(self, setting: Setting, value: int) -> Decision | None:
-        """The decision with that value, or None once the effort is spent."""
+        """The decision with that value, or None once the budget is spent."""
         if (setting, value) not in self._made:
             if self._effort < self._cost and len(self._made) >= self._least_tried:
                 return None
@@ -136,7 +109,7 @@ class _Trials:
 
 
 def _cost_of(snapshot: Snapshot) -> int:
-    """What one decision takes, roughly: by priority what there is to place, otherwise filling every group with every shape."""
+    """Rough cost of one decision: the entries and slices; for packing and cost also every shape on every group."""
     work = 1 + len(snapshot.workload.runs) + len(snapshot.slices)
     if snapshot.config.placement is Placement.PRIORITY:
         return work
@@ -144,7 +117,7 @@ def _cost_of(snapshot: Snapshot) -> int:
 
 
 def _unmet_entries(decision: Decision) -> Counter[int]:
-    """Entries of each shape that found no place; those with a fault of their own aside."""
+    """Unmet entries of each shape, without faulty ones."""
     counts: Counter[int] = Counter()
     for item in decision.unmet:
         counts[item.shape] += item.entries if item.groups else 0
@@ -152,7 +125,7 @@ def _unmet_entries(decision: Decision) -> Counter[int]:
 
 
 def _amount(snapshot: Snapshot, decision: Decision, setting: Setting) -> int:
-    """How much of a setting a decision takes up."""
+    """How much of a setting a decision uses."""
     planned = {group.name: group.launch + group.deferred for group in decision.groups}
     if setting.kind == "cluster":
         return len(snapshot.slices) + sum(planned.values())

@@ -1,69 +1,17 @@
-"""A decision as people and programs read it: counts by group, unmet demand by task id, remedies."""
+"""Summarize a decision: counts by group, unmet demand by task id, remedies."""
 
 from collections.abc import Mapping
 
-from pydantic import Field
-
-from penstock.core.answers.remedy import Remedy
-from penstock.model.cluster import Placement
-from penstock.model.decision import (
-    Code,
-    CostPerHour,
-    Decision,
-    GroupDecision,
-    PoolDecision,
-    StandingOutcome,
-    Tier,
-    Unmet,
-)
+from penstock.contract.answers import DecisionSummary, DeferredSummary, Remedy, UnmetSummary
+from penstock.model.decision import Decision, Tier, Unmet
 from penstock.model.demand import Demand
-from penstock.model.units import Moment
-from penstock.model.value import Value
 
 LISTED = 100
-"""Task ids that are listed for one unmet shape; beyond it the count alone is told."""
-
-
-class DeferredSummary(Value):
-    """Slices of one group that launch limits hold back, and what holds them."""
-
-    slices: int
-    limits: dict[str, int]
-    message: str
-
-
-class UnmetSummary(Value):
-    """Unmet entries of one shape. `task_ids` are the first hundred."""
-
-    count: int
-    tasks: int
-    task_ids: tuple[str, ...]
-    shape: str
-    code: Code
-    message: str
-    groups: dict[str, Code] = Field(default_factory=dict)
-    remedy: Remedy | None = None
-    remedy_text: str | None = None
-
-
-class DecisionSummary(Value):
-    """One decision, summed up."""
-
-    now: Moment
-    placement: Placement
-    launches: dict[str, int]
-    deferred: dict[str, DeferredSummary]
-    placed: dict[str, dict[Tier, int]]
-    unmet: tuple[UnmetSummary, ...]
-    groups: dict[str, GroupDecision]
-    pools: dict[str, PoolDecision]
-    standing: tuple[StandingOutcome, ...]
-    cost_per_hour: CostPerHour
-    next_change_at: Moment | None
+"""Task ids listed for one unmet shape; the others are only counted."""
 
 
 def summarize(decision: Decision, demand: Demand, remedies: Mapping[int, Remedy]) -> DecisionSummary:
-    """The decision with ids joined; `remedies` go by position in `decision.unmet`."""
+    """The decision with task ids; `remedies` are keyed by position in `decision.unmet`."""
     return DecisionSummary(
         now=decision.now,
         placement=decision.placement,
@@ -82,9 +30,9 @@ def summarize(decision: Decision, demand: Demand, remedies: Mapping[int, Remedy]
 def _deferred(decision: Decision) -> dict[str, DeferredSummary]:
     found: dict[str, DeferredSummary] = {}
     for name in sorted({item.group for item in decision.deferred}):
-        held = [item for item in decision.deferred if item.group == name]
-        limits = {item.limit: sum(other.slices for other in held if other.limit == item.limit) for item in held}
-        message = "; ".join(dict.fromkeys(item.message for item in held))
+        items = [item for item in decision.deferred if item.group == name]
+        limits = {item.limit: sum(other.slices for other in items if other.limit == item.limit) for item in items}
+        message = "; ".join(dict.fromkeys(item.message for item in items))
         found[name] = DeferredSummary(slices=sum(limits.values()), limits=limits, message=message)
     return found
 

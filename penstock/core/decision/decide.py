@@ -18,9 +18,12 @@ from penstock.core.decision.resources import smallest
 from penstock.core.decision.strategies import ROUNDED, Strategy, strategies
 from penstock.model.bulk import in_bulk
 from penstock.model.cluster import Placement
-from penstock.model.decision import Code, Decision, Placed, Span, Unmet
-from penstock.model.shape import Shape
+from penstock.model.decision import Cause, Code, Decision, Placed, Span, Unmet
+from penstock.model.shape import GangPlacement, Shape
 from penstock.model.snapshot import Snapshot
+
+LATE = (Cause.DEMAND, *SPARES)
+"""Causes of slices that are opened after standing requests were measured."""
 
 
 @in_bulk
@@ -80,12 +83,12 @@ class _Planner:
     def plan(self) -> _Planned:
         """A plan that the next evaluation would not extend.
 
-        Spares are opened last, but in the next evaluation they are in flight from the start, and first-fit placing may then
-        meet what it could not meet before. If it does, that is part of this plan.
+        Slices opened late are in flight from the start in the next evaluation, and first-fit placing may then meet a gang or
+        a standing request that it could not meet before. If it does, that is part of this plan.
         """
         opened: Sequence[Unit] = ()
         found = self._plan_after(opened)
-        while self._spares_may_help(found, len(opened)):
+        while self._may_gain(found, len(opened)):
             opened = found.plan.units
             further = self._plan_after(opened)
             if len(further.plan.units) == len(opened) and (further.unplaced, further.refused) == (found.unplaced, found.refused):
@@ -129,19 +132,24 @@ class _Planner:
         by_cost = self.config.placement is Placement.COST
         return (planned.unplaced, round(cost, ROUNDED) if by_cost else 0.0, sum(plan.opened))
 
-    def _spares_may_help(self, planned: _Planned, before: int) -> bool:
-        """Whether a spare opened after the first `before` units is of a group that something unmet could use."""
-        groups = {g for unit in planned.plan.units[before:] if unit.cause in SPARES for g, _ in unit.parts}
-        if not groups or not (planned.unplaced or planned.refused):
-            return False
-        return any(not groups.isdisjoint(self.fleet.matcher.candidates(shape).order) for shape in self._unmet_shapes(planned))
+    def _may_gain(self, planned: _Planned, before: int) -> bool:
+        """Whether units opened late, after the first `before` ones, are of a group that something unmet could use."""
+        unmet = self._unmet_across_groups(planned)
+        late = {g for unit in planned.plan.units[before:] if unit.cause in LATE for g, _ in unit.parts} if unmet else set()
+        return any(not late.isdisjoint(self.fleet.matcher.candidates(shape).order) for shape in unmet)
 
-    def _unmet_shapes(self, planned: _Planned) -> list[Shape]:
+    def _unmet_across_groups(self, planned: _Planned) -> list[Shape]:
+        """Unmet gangs that combine slices of several groups, and the shapes of refused standing requests.
+
+        Single tasks and gangs on whole slices need one group, and capacity of one group is the same before and after it
+        is opened.
+        """
         shapes, runs = self._workload.shapes, self._workload.runs
-        numbers = dict.fromkeys(runs[number].shape for number, _, _ in planned.plan.unplaced)
+        unplaced = [shapes[s] for s in dict.fromkeys(runs[number].shape for number, _, _ in planned.plan.unplaced)]
+        gangs = [shape for shape in unplaced if shape.gang and shape.gang.placement is not GangPlacement.WHOLE_SLICES]
         refused = {outcome.owner for outcome in planned.standing.outcomes if not outcome.met}
         items = [item for request in self.fleet.snapshot.standing if request.owner in refused for item in request.wants]
-        return [*(shapes[number] for number in numbers), *(item.alone() for item in items)]
+        return [*gangs, *(item.alone() for item in items)]
 
 
 def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:

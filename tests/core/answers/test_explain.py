@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.core.answers.explain import Explanation, Status, explain
+from penstock.contract.answers import Explanation, TaskStatus
+from penstock.core.answers.explain import explain
 from penstock.core.state.apply import replay
 from penstock.core.state.events import ConfigApplied, DemandSnapshot, SlicesOrdered, UsageReported
 from penstock.core.state.state import AutoscalerState
@@ -46,9 +47,9 @@ def ready(name: str, group: str = "cpu") -> Slice:
 
 
 def test_a_task_that_fits_on_a_ready_slice() -> None:
-    told = explain(state([task("t", cpu=1)], slices=(ready("s"),), usage={"s": (HostUsage(),)}), "t")
-    assert (told.status, told.group, told.tier) == (Status.PLACED, "cpu", Tier.READY)
-    assert told.text == (
+    answer = explain(state([task("t", cpu=1)], slices=(ready("s"),), usage={"s": (HostUsage(),)}), "t")
+    assert (answer.status, answer.group, answer.tier) == (TaskStatus.PLACED, "cpu", Tier.READY)
+    assert answer.text == (
         "Task t (cpu 1) fits on READY slices of cpu, so nothing is launched for it; the controller may start it now."
         " Also considered: tpu (not needed)."
     )
@@ -56,40 +57,40 @@ def test_a_task_that_fits_on_a_ready_slice() -> None:
 
 def test_a_task_that_waits_for_a_slice_in_flight() -> None:
     booting = Slice(id="s", group="cpu", state=SliceState.BOOTING, since=NOW - timedelta(minutes=3))
-    told = explain(state([task("t", cpu=1)], slices=(booting,)), "t")
-    assert (told.status, told.tier) == (Status.WAITING, Tier.IN_FLIGHT)
-    assert told.text.startswith("Task t (cpu 1) waits for a slice of cpu on its way: s BOOTING for 3m.")
+    answer = explain(state([task("t", cpu=1)], slices=(booting,)), "t")
+    assert (answer.status, answer.tier) == (TaskStatus.WAITING, Tier.IN_FLIGHT)
+    assert answer.text.startswith("Task t (cpu 1) waits for a slice of cpu in flight: s BOOTING for 3m.")
 
 
 def test_a_stalled_slice_is_nothing_to_wait_for() -> None:
     stalled = Slice(id="s", group="cpu", state=SliceState.REQUESTING, since=NOW - timedelta(minutes=30))
-    told = explain(state([task("a", cpu=1), task("b", cpu=2)], slices=(stalled,)), "b")
-    assert told.text.startswith("Task b (cpu 2) shares a new slice of cpu that this decision opens.")
+    answer = explain(state([task("a", cpu=1), task("b", cpu=2)], slices=(stalled,)), "b")
+    assert answer.text.startswith("Task b (cpu 2) shares a new slice of cpu that this decision opens.")
 
 
 def test_a_task_that_gets_a_new_slice_and_what_excluded_the_others() -> None:
-    told = explain(state([task("t", tpu=4)]), "t")
-    assert (told.status, told.tier, told.groups) == (Status.WAITING, Tier.NEW, {"cpu": "device_mismatch"})
-    assert told.text == (
+    answer = explain(state([task("t", tpu=4)]), "t")
+    assert (answer.status, answer.tier, answer.groups) == (TaskStatus.WAITING, Tier.NEW, {"cpu": "device_mismatch"})
+    assert answer.text == (
         "Task t (tpu 4) gets a new slice of tpu, the first matching group that can add one."
         " Also considered: cpu (device_mismatch)."
     )
 
 
 def test_a_task_that_shares_a_new_slice() -> None:
-    told = explain(state([task("a", cpu=1), task("b", cpu=2)]), "b")
-    assert told.text.startswith("Task b (cpu 2) shares a new slice of cpu that this decision opens.")
+    answer = explain(state([task("a", cpu=1), task("b", cpu=2)]), "b")
+    assert answer.text.startswith("Task b (cpu 2) shares a new slice of cpu that this decision opens.")
 
 
 def test_a_task_whose_slice_is_deferred_is_told_the_limit() -> None:
-    told = explain(state([task("a", cpu=4), task("b", cpu=4)], limits={"in_flight": 1}), "b")
-    assert "cpu has slices deferred (1): the cluster limits in_flight to 1" in told.text
+    answer = explain(state([task("a", cpu=4), task("b", cpu=4)], limits={"in_flight": 1}), "b")
+    assert "cpu has slices deferred (1): the cluster limits in_flight to 1" in answer.text
 
 
 def test_an_unmet_task_with_a_remedy_that_was_checked() -> None:
-    told = explain(state([task(name, cpu=4) for name in "abc"], CPU), "c")
-    assert (told.status, told.code, told.groups) == (Status.UNMET, Code.NO_CAPACITY, {"cpu": "at_max"})
-    assert told.text == (
+    answer = explain(state([task(name, cpu=4) for name in "abc"], CPU), "c")
+    assert (answer.status, answer.code, answer.groups) == (TaskStatus.UNMET, Code.NO_CAPACITY, {"cpu": "at_max"})
+    assert answer.text == (
         "Task c (cpu 4) cannot be placed (no_capacity): no matching group can take it now: cpu=at_max."
         " Remedy: raise max_slices of cpu from 2 to 3."
     )
@@ -97,8 +98,8 @@ def test_an_unmet_task_with_a_remedy_that_was_checked() -> None:
 
 def test_an_unmet_task_with_a_misspelt_zone() -> None:
     constraint = {"attribute": "zone", "op": "eq", "value": "us-west4a"}
-    told = explain(state([task("t", cpu=1) | {"constraints": [constraint]}]), "t")
-    assert told.text == (
+    answer = explain(state([task("t", cpu=1) | {"constraints": [constraint]}]), "t")
+    assert answer.text == (
         "Task t (cpu 1, zone = us-west4a) cannot be placed (no_matching_group): no group satisfies zone = us-west4a;"
         " did you mean us-west4-a?"
     )
@@ -106,13 +107,13 @@ def test_an_unmet_task_with_a_misspelt_zone() -> None:
 
 def test_a_gang_is_explained_by_any_of_its_tasks() -> None:
     members = [task(f"t{i}", tpu=4) | {"gang": {"id": "g", "size": 3}} for i in range(3)]
-    told = explain(state(members), "t2")
-    assert told.code is Code.GANG_SIZE_MISMATCH
-    assert told.text.startswith("Task t2 of gang g (tpu 4, gang of 3, whole_slices) cannot be placed (gang_size_mismatch):")
+    answer = explain(state(members), "t2")
+    assert answer.code is Code.GANG_SIZE_MISMATCH
+    assert answer.text.startswith("Task t2 of gang g (tpu 4, gang of 3, whole_slices) cannot be placed (gang_size_mismatch):")
 
 
 def test_a_running_task_is_not_demand() -> None:
-    told = explain(
+    answer = explain(
         replay(
             [
                 SlicesOrdered(at=NOW, slices=(ready("s"),)),
@@ -122,14 +123,14 @@ def test_a_running_task_is_not_demand() -> None:
         ),
         "t",
     )
-    assert (told.status, told.text) == (Status.RUNNING, "Task t is running on slice s; it is not demand.")
+    assert (answer.status, answer.text) == (TaskStatus.RUNNING, "Task t is running on slice s; it is not demand.")
 
 
 def test_a_task_nobody_knows_gets_a_spelling_that_exists() -> None:
-    told = explain(state([task("train/0", cpu=1)]), "trian/0")
-    assert (told.status, told.text) == (Status.UNKNOWN, "No task trian/0 is waiting or running. Did you mean train/0?")
+    answer = explain(state([task("train/0", cpu=1)]), "trian/0")
+    assert (answer.status, answer.text) == (TaskStatus.UNKNOWN, "No task trian/0 is waiting or running. Did you mean train/0?")
 
 
 def test_an_explanation_survives_json() -> None:
-    told = explain(state([task(name, cpu=4) for name in "abc"], CPU), "c")
-    assert Explanation.model_validate_json(told.model_dump_json()) == told
+    answer = explain(state([task(name, cpu=4) for name in "abc"], CPU), "c")
+    assert Explanation.model_validate_json(answer.model_dump_json()) == answer

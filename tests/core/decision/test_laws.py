@@ -1,11 +1,11 @@
-"""What holds for any snapshot, however odd."""
+"""Laws: properties of the decision on any snapshot."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.decision.decide import decide
@@ -48,6 +48,13 @@ def verdict(decision: Decision) -> Verdict:
     places = {key: (placed.group, placed.tier) for placed in decision.placed for key in keys([placed.span])}
     unmet = {key: each.code for each in decision.unmet for key in keys(each.spans)}
     return Verdict(places, unmet, tuple(ordered(decision)))
+
+
+def fates(decision: Decision) -> tuple[object, ...]:
+    """Where every entry goes, or why it is unmet; what is granted, and how many slices each group should have."""
+    places, unmet, _ = verdict(decision)
+    granted = [(outcome.owner, outcome.met) for outcome in decision.standing]
+    return {key: group for key, (group, _) in places.items()}, unmet, granted, [group.target for group in decision.groups]
 
 
 def orders(decision: Decision) -> Decision:
@@ -134,22 +141,6 @@ def test_no_maximum_of_a_group_a_pool_or_the_cluster_is_exceeded(snapshot: Snaps
 
 
 @law
-@given(snapshots(limited=True))
-def test_a_decision_carried_out_leaves_nothing_to_launch(snapshot: Snapshot) -> None:
-    first = decide(snapshot)
-    assume(not first.deferred)
-    assert not decide(carried_out(snapshot, first)).launches
-
-
-@law
-@given(snapshots(limited=True))
-def test_a_decision_carried_out_leaves_nothing_to_launch_but_what_was_deferred(snapshot: Snapshot) -> None:
-    first = decide(snapshot)
-    second = decide(carried_out(snapshot, first))
-    assert sum(launch.slices for launch in second.launches) <= deferred(first).total()
-
-
-@law
 @given(snapshots(limited=True), st.tuples(*[st.integers(0, 5)] * 5))
 def test_the_order_of_listing_is_irrelevant(snapshot: Snapshot, random: tuple[int, ...]) -> None:
     assert decide(shuffled(snapshot, random)) == decide(snapshot)
@@ -173,12 +164,42 @@ def test_deciding_is_deterministic_and_changes_nothing(snapshot: Snapshot) -> No
     assert snapshot.model_dump_json() == before
 
 
+shares = st.floats(0, 1, exclude_max=True)
+
+
+def moment_before(change: datetime | None, now: datetime, share: float) -> datetime:
+    """A moment from now on, before the change; within a day if none is named."""
+    until = change or now + timedelta(days=1)
+    return now + timedelta(seconds=int((until - now).total_seconds() * share))
+
+
 @law
-@given(snapshots(limited=True), st.floats(0, 1, exclude_max=True))
-def test_nothing_changes_by_itself_before_the_moment_the_decision_names(snapshot: Snapshot, share: float) -> None:
+@given(snapshots(limited=True), shares)
+def test_time_alone_changes_nothing_before_the_moment_the_decision_names(snapshot: Snapshot, share: float) -> None:
     decision = decide(snapshot)
-    named = decision.next_change_at
-    assert named is None or named > snapshot.now
-    until = named or snapshot.now + timedelta(days=1)
-    later = snapshot.now + timedelta(seconds=int((until - snapshot.now).total_seconds() * share))
+    assert decision.next_change_at is None or decision.next_change_at > snapshot.now
+    later = moment_before(decision.next_change_at, snapshot.now, share)
     assert orders(decide(snapshot.model_copy(update={"now": later}))) == orders(decision)
+
+
+@law
+@given(snapshots(limited=True), shares)
+def test_a_decision_carried_out_leaves_nothing_to_launch_but_what_was_deferred(snapshot: Snapshot, share: float) -> None:
+    """At once, and until the moment that the decision names: patience with the launched slices ends no earlier."""
+    first = decide(snapshot)
+    after = carried_out(snapshot, first)
+    for now in (snapshot.now, moment_before(first.next_change_at, snapshot.now, share)):
+        second = decide(after.model_copy(update={"now": now}))
+        assert opened(second).total() <= deferred(first).total()
+        if not first.deferred:
+            assert fates(second) == fates(first)
+
+
+@law
+@given(snapshots(limited=True))
+def test_a_slice_ordered_to_drain_counts_as_draining_at_once(snapshot: Snapshot) -> None:
+    def draining(each: Slice) -> Slice:
+        return each.model_copy(update={"state": SliceState.DRAINING}) if each.drain and not each.queued else each
+
+    reported = snapshot.model_copy(update={"slices": tuple(map(draining, snapshot.slices))})
+    assert decide(snapshot) == decide(reported)
