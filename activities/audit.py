@@ -1,4 +1,4 @@
-"""Audits: what the cloud has at a location, against what the ledger says and which slice workflows run."""
+"""Audits: reconcile the cloud's resources at one location with the ledger and the running slice workflows."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -8,18 +8,7 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.heartbeats import beating
-from activities.providers.port import (
-    Invalid,
-    Listing,
-    Observation,
-    Order,
-    PermissionDenied,
-    Provider,
-    ProviderError,
-    Ref,
-    resource_name,
-)
+from activities.providers.port import Invalid, Listing, Order, PermissionDenied, Provider, ProviderError, Ref
 from activities.providers.registry import Providers
 from activities.provision import failure_of
 from activities.temporal_reads import (
@@ -32,45 +21,31 @@ from activities.temporal_reads import (
     state_of,
 )
 from penstock.contract import names
-from penstock.contract.inventories import LocationReport, Orphan, WatchedLocation
+from penstock.contract.inventories import LocationReport, WatchedLocation
 from penstock.contract.requests import AuditRequest
 from penstock.contract.slices import SliceReport, SliceReports
-from penstock.core.slices.audit import Findings, Resource, findings
-from penstock.core.slices.lifecycle import report_of, spec_location_key
+from penstock.core.slices.audit import Findings, findings
+from penstock.core.slices.lifecycle import report_of
 from penstock.core.state.health import after_look
-from penstock.core.state.specs import group_location_key, is_configured, locations_of
+from penstock.core.state.specs import is_configured, locations_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import Phase
+from penstock.model.sightings import Sighting
 from penstock.model.slices import Slice
 
 LEAST_PAUSE_SECONDS = 0.02
-"""Between two looks, whatever is configured: a cloud is not asked without a pause."""
+"""Between two listings, whatever is configured: a cloud is never polled without a pause."""
 REPORTS_AT_ONCE = 200
-"""Reports, or resources without an owner, in one signal: few signals, gather_limited far below what a message may weigh."""
+"""Slice reports, or orphans, in one signal: few signals, each far below the size limit of a message."""
+HOSTS_AT_ONCE = 2000
+"""Hosts of the orphans in one signal, unless a single orphan has more."""
 
 LocationsCallback = Callable[[Sequence[WatchedLocation]], object]
-"""Told of locations where slices may be, before anything is ordered there and again and again."""
-
-
-def resources_of(location: WatchedLocation, listing: Listing) -> tuple[Resource, ...]:
-    """A listing as it is compared."""
-    return tuple(
-        Resource(
-            slice_id=item.labels.slice,
-            group=item.labels.group,
-            location=location.key,
-            name=item.ref.name,
-            phase=item.phase,
-            created_at=item.created_at,
-            hosts=max(1, len(item.hosts)),
-            made=_is_ours(item),
-        )
-        for item in listing.items
-    )
+"""Callback with every location in use; called before the first order there and repeatedly after, so it must be idempotent."""
 
 
 class Audit:
-    """One comparison of one location. Suspicions are confirmed with those concerned before anything is said."""
+    """One audit of one location. Suspicions are checked once more, against fresh readings, before they are reported."""
 
     def __init__(self, client: Client, provider: Provider, location: WatchedLocation) -> None:
         self._client = client
@@ -78,147 +53,157 @@ class Audit:
         self._location = location
 
     async def of(self, listing: Listing, reading: ClusterReading, *, asked: str | None = None) -> LocationReport | None:
-        """What nobody looks after here; None if no autoscaler runs that could be notified.
+        """The report of the audit; None if no autoscaler runs that could receive it.
 
-        Slices that run and are unknown to the autoscaler are made known to it before this returns.
+        Running slices that the ledger does not have are reported to the autoscaler before this returns.
         """
         if reading.state is None:
             return None
-        resources = resources_of(self._location, listing)
-        suspects = self._findings(resources, reading.state, running=reading.running, complete=listing.complete)
-        found = await self._confirmed(resources, suspects, reading, complete=listing.complete) if any(suspects) else suspects
+        suspects = self._findings(listing.items, reading.state, running=reading.running, complete=listing.complete)
+        found = await self._confirmed(listing, suspects, reading) if any(suspects) else suspects
         if found is None:
             return None
         await self._make_known(found.unreported)
         return LocationReport(
-            account=self._location.account,
-            location=self._location.name,
+            location=self._location.location,
             at=datetime.now(UTC),
             complete=listing.complete,
             asked=asked,
-            orphans=tuple(self._orphan(resource) for resource in self._to_adopt(found, reading.state)),
+            orphans=tuple(self._to_adopt(found, reading.state)),
             missing=found.missing,
         )
 
-    def _to_adopt(self, found: Findings, state: AutoscalerState) -> Sequence[Resource]:
-        """What somebody must look after.
+    def _to_adopt(self, found: Findings, state: AutoscalerState) -> Sequence[Sighting]:
+        """Orphans that need a workflow: not those that are already being deleted.
 
-        Of a location that is no longer configured, as much as can be carried with its settings; the rest is notified next time.
+        At a location that is no longer configured, only as many as one signal carries; the next audit reports the rest.
         """
-        lasting = [resource for resource in found.orphans if resource.phase is not Phase.DELETING]
+        lasting = [sighting for sighting in found.orphans if sighting.phase is not Phase.DELETING]
         return lasting if is_configured(self._location, state.config) else lasting[:REPORTS_AT_ONCE]
 
     def _findings(
-        self, resources: Sequence[Resource], state: AutoscalerState, *, running: Iterable[str], complete: bool
+        self, sightings: Sequence[Sighting], state: AutoscalerState, *, running: Iterable[str], complete: bool
     ) -> Findings:
-        present = {resource.slice_id for resource in resources}
+        present = {sighting.slice_id for sighting in sightings}
         ours = [piece for piece in state.slices if piece.id in present or may_be_at(self._location, state, piece)]
-        return findings(resources, ledger=ours, running={*running}, starting=state.starting, complete=complete)
+        return findings(sightings, ledger=ours, running={*running}, complete=complete)
 
-    async def _confirmed(
-        self, resources: Sequence[Resource], suspects: Findings, reading: ClusterReading, *, complete: bool
-    ) -> Findings | None:
-        """What still holds after the workflows, then the cloud, then the ledger were asked again, in this order.
+    async def _confirmed(self, listing: Listing, suspects: Findings, reading: ClusterReading) -> Findings | None:
+        """The findings that still hold after reading the workflows, then the cloud, then the ledger again, in this order.
 
-        A slice that ended or began while the first three readings were made is then seen as it is.
+        So a slice that started or ended during the first readings is seen in its present state.
         """
         assert reading.state is not None
-        groups = {resource.slice_id: resource.group for resource in suspects.orphans}
-        groups |= {piece.id: piece.group for piece in reading.state.slices if piece.id in suspects.missing}
-        checked = await gather_limited(sorted(groups.items()), self._is_looked_after)
-        running = {*reading.running, *(slice_id for slice_id, runs in checked if runs)}
-        absent = [(slice_id, groups[slice_id]) for slice_id, runs in checked if not runs]
-        present = dict(await gather_limited(absent, self._exists))
+        groups = _groups_of(suspects, reading.state)
+        running = await self._running(groups)
+        exists = await self._existing({i: group for i, group in groups.items() if i not in running})
         state = await state_of(self._client, self._location.cluster)
         if state is None:
             return None
-        left = [resource for resource in resources if present.get(resource.slice_id, True)]
-        found = self._findings(left, state, running=running, complete=complete)
-        elsewhere = {slice_id for slice_id, exists in present.items() if exists}
-        elsewhere |= await self._known_elsewhere(state, found.missing)
-        confirmed = tuple(i for i in found.missing if i in present and i not in elsewhere)
-        return found._replace(missing=confirmed, orphans=tuple(one for one in found.orphans if one.slice_id in present))
+        left = [sighting for sighting in listing.items if exists.get(sighting.slice_id, True)]
+        found = self._findings(left, state, running={*reading.running, *running}, complete=listing.complete)
+        return await self._without_unchecked(found, exists, state)
 
-    async def _is_looked_after(self, suspect: tuple[str, str]) -> tuple[str, bool]:
-        slice_id, group = suspect
-        return slice_id, await is_running(self._client, names.slice_workflow_id(self._location.cluster, group, slice_id))
+    async def _running(self, groups: dict[str, str]) -> set[str]:
+        """Those of the slices whose workflows run, asked one by one: the server's list may lag."""
 
-    async def _exists(self, suspect: tuple[str, str]) -> tuple[str, bool]:
-        slice_id, group = suspect
-        seen = await self._provider.observe(ref_at(self._location, group, slice_id))
-        return slice_id, seen.phase is not Phase.GONE
+        async def runs(suspect: tuple[str, str]) -> bool:
+            slice_id, group = suspect
+            return await is_running(self._client, names.slice_workflow_id(self._location.cluster, group, slice_id))
 
-    async def _known_elsewhere(self, state: AutoscalerState, missing: Sequence[str]) -> set[str]:
-        """Those that were ordered somewhere else: their groups are gone, or have moved."""
-        pieces = [piece for piece in state.slices if piece.id in missing]
+        answers = await gather_limited(groups.items(), runs)
+        return {slice_id for slice_id, running in zip(groups, answers, strict=True) if running}
+
+    async def _existing(self, groups: dict[str, str]) -> dict[str, bool]:
+        """Whether each slice has a resource at this location, looked up by name."""
+
+        async def exists(suspect: tuple[str, str]) -> bool:
+            slice_id, group = suspect
+            seen = await self._provider.observe(ref_at(self._location, group, slice_id))
+            return seen.phase is not Phase.GONE
+
+        return dict(zip(groups, await gather_limited(groups.items(), exists), strict=True))
+
+    async def _without_unchecked(self, found: Findings, exists: dict[str, bool], state: AutoscalerState) -> Findings:
+        """Only findings whose slices were looked up; a slice that exists here or was ordered elsewhere is not missing."""
+        elsewhere = await self._ordered_elsewhere([state.by_id[slice_id] for slice_id in found.missing])
+        missing = (i for i in found.missing if exists.get(i) is False and i not in elsewhere)
+        orphans = (sighting for sighting in found.orphans if sighting.slice_id in exists)
+        return found._replace(missing=tuple(missing), orphans=tuple(orphans))
+
+    async def _ordered_elsewhere(self, slices: Sequence[Slice]) -> set[str]:
+        """Slices whose workflows name another location: their groups were removed or moved."""
         lifecycles = await gather_limited(
-            pieces, lambda piece: lifecycle_of(self._client, self._location.cluster, piece.group, piece.id)
+            slices, lambda piece: lifecycle_of(self._client, self._location.cluster, piece.group, piece.id)
         )
         return {
             lifecycle.spec.slice_id
             for lifecycle in lifecycles
-            if lifecycle is not None and spec_location_key(lifecycle.spec) != self._location.key
+            if lifecycle is not None and lifecycle.spec.location.key != self._location.key
         }
 
-    async def _make_known(self, resources: Sequence[Resource]) -> None:
+    async def _make_known(self, sightings: Sequence[Sighting]) -> None:
         lifecycles = await gather_limited(
-            resources, lambda one: lifecycle_of(self._client, self._location.cluster, one.group, one.slice_id)
+            sightings, lambda one: lifecycle_of(self._client, self._location.cluster, one.group, one.slice_id)
         )
-        await send_reports(
-            self._client, self._location.cluster, [report_of(lifecycle) for lifecycle in lifecycles if lifecycle is not None]
-        )
+        reports = [report_of(lifecycle) for lifecycle in lifecycles if lifecycle is not None]
+        await send_reports(self._client, self._location.cluster, reports)
 
-    def _orphan(self, resource: Resource) -> Orphan:
-        return Orphan(
-            group=resource.group,
-            slice_id=resource.slice_id,
-            phase=resource.phase,
-            location=self._location.name,
-            provider=self._location.provider,
-            account=self._location.account,
-            settings=self._location.settings,
-            created_at=resource.created_at,
-            hosts=resource.hosts,
-        )
+
+def _groups_of(suspects: Findings, state: AutoscalerState) -> dict[str, str]:
+    """The groups of orphans and missing slices, by slice id."""
+    groups = {sighting.slice_id: sighting.group for sighting in suspects.orphans}
+    return groups | {slice_id: state.by_id[slice_id].group for slice_id in suspects.missing}
 
 
 def ref_at(location: WatchedLocation, group: str, slice_id: str) -> Ref:
-    """The resource of a slice at a location."""
+    """The reference of a slice's resource at a location."""
     return Order(cluster=location.cluster, group=group, slice=slice_id, location=location.name).ref
 
 
 def may_be_at(location: WatchedLocation, state: AutoscalerState, piece: Slice) -> bool:
-    """Whether a slice can be there. Where those of an unknown group are, only their workflows know."""
-    if piece.location is not None:
-        return piece.location == location.key
+    """Whether a slice can be at the location. Only its workflow knows where a slice of an unknown group is."""
     group = state.config.group(piece.group) if state.config else None
-    return group is None or group_location_key(group) == location.key
+    where = piece.location or (group.location if group else None)
+    return where is None or where.key == location.key
 
 
 async def send_location(client: Client, cluster: str, report: LocationReport) -> None:
-    """Tell the autoscaler what a location showed."""
-    for piece in pieces_of(report):
-        await signal_if_running(client, names.autoscaler_id(cluster), names.LOCATION_REPORTED, piece)
+    """Send the report of an audit to the autoscaler."""
+    for part in parts_of(report):
+        await signal_if_running(client, names.autoscaler_id(cluster), names.LOCATION_REPORTED, part)
 
 
-def pieces_of(report: LocationReport) -> list[LocationReport]:
-    """A report in as many signals as it takes. Only the last of them says that this is all, for whoever waits for that."""
-    found = report.orphans
-    batches = [found[first : first + REPORTS_AT_ONCE] for first in range(0, len(found), REPORTS_AT_ONCE)] or [()]
+def parts_of(report: LocationReport) -> list[LocationReport]:
+    """The report as signals of bounded size. Only the last is marked complete, for a recovery that awaits the whole."""
+    batches = _batches(report.orphans)
     part = report.model_copy(update={"missing": (), "complete": False, "asked": None})
-    pieces = [part.model_copy(update={"orphans": batch}) for batch in batches[:-1]]
-    return [*pieces, report.model_copy(update={"orphans": batches[-1]})]
+    parts = [part.model_copy(update={"orphans": batch}) for batch in batches[:-1]]
+    return [*parts, report.model_copy(update={"orphans": batches[-1]})]
+
+
+def _batches(orphans: Sequence[Sighting]) -> list[tuple[Sighting, ...]]:
+    """Orphans in batches of a bounded number of orphans and of hosts; at least one batch."""
+    batches: list[tuple[Sighting, ...]] = [()]
+    hosts = 0
+    for sighting in orphans:
+        hosts += len(sighting.hosts)
+        if batches[-1] and (len(batches[-1]) >= REPORTS_AT_ONCE or hosts > HOSTS_AT_ONCE):
+            batches.append(())
+            hosts = len(sighting.hosts)
+        batches[-1] += (sighting,)
+    return batches
 
 
 async def send_reports(client: Client, cluster: str, reports: Sequence[SliceReport]) -> None:
-    """Make slices known to their autoscaler."""
+    """Send reports of slices to their autoscaler."""
     for first in range(0, len(reports), REPORTS_AT_ONCE):
         batch = SliceReports(reports=tuple(reports[first : first + REPORTS_AT_ONCE]))
         await signal_if_running(client, names.autoscaler_id(cluster), names.SLICES_REPORTED, batch)
 
 
 class AuditActivities:
-    """The activity that audits a location because a recovery, or the end of a cluster, asks for it."""
+    """The activity that audits a location for a recovery, or before a cluster ends."""
 
     def __init__(self, client: Client, providers: Providers) -> None:
         self._client = client
@@ -227,27 +212,26 @@ class AuditActivities:
 
     @activity.defn(name=names.AUDIT)
     async def audit(self, request: AuditRequest) -> bool:
-        """Audit until the location gave the listing that is waited for, or nobody waits for it any more; whether it did."""
+        """Audit until the location gave the listing that the recovery awaits, or the recovery is over; whether it did."""
         location, known = request.location, None
         pause = max(LEAST_PAUSE_SECONDS, location.rules.look_seconds)
-        async with beating():
-            while True:
-                report = await self._report(request)
-                if report is None:
-                    return False
-                settles, found = report.complete and report.asked is not None, (report.orphans, report.missing)
-                if settles or found != known:
-                    await send_location(self._client, location.cluster, report)
-                if settles:
-                    return True
-                known = found
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, max(pause, location.rules.rest_seconds))
+        while True:
+            report = await self._report(request)
+            if report is None:
+                return False
+            settles, found = report.complete and report.asked is not None, (report.orphans, report.missing)
+            if settles or found != known:
+                await send_location(self._client, location.cluster, report)
+            if settles:
+                return True
+            known = found
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, max(pause, location.rules.rest_seconds))
 
     async def _report(self, request: AuditRequest) -> LocationReport | None:
-        """What the location shows now; None once the recovery that asked is over.
+        """Audit once; None if the recovery is over.
 
-        Before a cluster ends, a listing with anything of it settles nothing: what nobody looks after is notified all the same.
+        Before a cluster ends, a listing that shows a resource of it does not count for the recovery. Its orphans are reported.
         """
         reading = await self._readings.of(request.location.cluster, oldest_seconds=0)
         location = configured_location(request.location, reading.state)
@@ -257,35 +241,28 @@ class AuditActivities:
         try:
             provider = await self._providers.of(location.provider, location.settings)
             listing = await provider.list(location.name, cluster=location.cluster)
-            asked = None if recovery.closing and any(map(_is_ours, listing.items)) else request.recovery
+            asked = None if recovery.closing and any(item.is_ours for item in listing.items) else request.recovery
             return await Audit(self._client, provider, location).of(listing, reading, asked=asked)
+        except (PermissionDenied, Invalid) as error:
+            if not was_refused(location, reading.state):
+                await report_refusal(self._client, location, error, asked=request.recovery)
+            raise refusal(location, error) from error
         except ProviderError as error:
-            if isinstance(error, PermissionDenied | Invalid):
-                if not was_refused(location, reading.state):
-                    await report_refusal(self._client, location, error, asked=request.recovery)
-                raise refusal(location, error) from error
             raise ApplicationError(f"{location.key} cannot be listed: {error}", type=type(error).__name__) from error
 
 
-def _is_ours(item: Observation) -> bool:
-    """Whether a create call made it: what only carries our labels has another name, and no delete call would reach it."""
-    owner = item.labels
-    return item.ref.name == resource_name(cluster=owner.cluster, group=owner.group, slice_id=owner.slice)
-
-
 def configured_location(location: WatchedLocation, state: AutoscalerState | None) -> WatchedLocation:
-    """The location as it is configured now, if it still is."""
+    """The location with its present configuration; unchanged if no group is configured there any more."""
     config = state.config if state else None
     return next((other for other in locations_of(config) if other.key == location.key), location) if config else location
 
 
 def was_refused(location: WatchedLocation, state: AutoscalerState | None) -> bool:
-    """Whether groups of the location are blocked because it could not be looked at."""
+    """Whether groups of the location are blocked because it could not be listed."""
     config = state.config if state else None
     if state is None or config is None or not any(block.looking for block in state.blocks):
         return False
-    here = [group for group in config.groups if (group.provider.account, group.location) == (location.account, location.name)]
-    return after_look(state.blocks, here) != state.blocks
+    return after_look(state.blocks, [group for group in config.groups if group.location.key == location.key]) != state.blocks
 
 
 def refusal(location: WatchedLocation, error: PermissionDenied | Invalid) -> ApplicationError:
@@ -301,14 +278,8 @@ def refusal(location: WatchedLocation, error: PermissionDenied | Invalid) -> App
 async def report_refusal(
     client: Client, location: WatchedLocation, error: PermissionDenied | Invalid, *, asked: str | None = None
 ) -> None:
-    """Tell the autoscaler why a location cannot be looked at until people mend something."""
+    """Report to the autoscaler why a location cannot be listed until an operator fixes it."""
     report = LocationReport(
-        account=location.account,
-        location=location.name,
-        at=datetime.now(UTC),
-        complete=False,
-        asked=asked,
-        failure=failure_of(error),
-        orders_too=True,
+        location=location.location, at=datetime.now(UTC), complete=False, asked=asked, failure=failure_of(error)
     )
     await send_location(client, location.cluster, report)

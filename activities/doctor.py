@@ -13,7 +13,6 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.heartbeats import beating
 from activities.providers.gcp import opening as gcp
 from activities.providers.port import Invalid, Order, PermissionDenied, ProviderError
 from activities.providers.registry import Providers
@@ -62,16 +61,15 @@ class DoctorActivities:
     async def doctor(self) -> DoctorReport:
         """Look at the namespace, the clocks, every cluster, every account, and every location."""
         server = _skew("Temporal's clock", theirs=activity.info().started_time, within=0.0)
-        async with beating():
-            clusters = await self._clusters()
-            states = await gather_limited(clusters, lambda cluster: state_of(self._client, cluster))
-            running = {cluster: state for cluster, state in zip(clusters, states, strict=True) if state is not None}
-            configs = [state.config for state in running.values() if state.config]
-            found = [await self._attributes(), server]
-            found += [finding for cluster, state in running.items() for finding in _cluster(cluster, state)]
-            found += [finding for several in await gather_limited(_accounts(configs), _account) for finding in several]
-            locations = [location for config in configs for location in locations_of(config)]
-            found += [finding for several in await gather_limited(locations, self._location) for finding in several]
+        clusters = await self._clusters()
+        states = await gather_limited(clusters, lambda cluster: state_of(self._client, cluster))
+        running = {cluster: state for cluster, state in zip(clusters, states, strict=True) if state is not None}
+        configs = [state.config for state in running.values() if state.config]
+        found = [await self._attributes(), server]
+        found += [finding for cluster, state in running.items() for finding in _cluster(cluster, state)]
+        found += [finding for several in await gather_limited(_accounts(configs), _account) for finding in several]
+        locations = [location for config in configs for location in locations_of(config)]
+        found += [finding for several in await gather_limited(locations, self._location) for finding in several]
         return DoctorReport(at=datetime.now(UTC), findings=tuple(found))
 
     async def _clusters(self) -> list[str]:

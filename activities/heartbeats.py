@@ -1,4 +1,4 @@
-"""Heartbeats: how an activity tells that its worker lifecycles, and what it knows so far."""
+"""Heartbeats of a long activity, with details that a retry resumes from."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,12 +8,12 @@ from typing import Any
 from temporalio import activity
 
 BEAT_SECONDS = 3.0
-"""Between heartbeats: several of them fit into the time after which a worker counts as dead, and most calls cost none."""
+"""Between heartbeats: several fit into every heartbeat timeout, and most calls end before the first."""
 
 
 @asynccontextmanager
-async def beating(details: Callable[[], tuple[Any, ...]] = tuple) -> AsyncIterator[None]:
-    """Heartbeats with what is known at the time, for as long as this lasts."""
+async def beating(details: Callable[[], tuple[Any, ...]]) -> AsyncIterator[None]:
+    """Send heartbeats with the current details until the block ends."""
 
     async def beat() -> None:
         while True:

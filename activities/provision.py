@@ -1,8 +1,8 @@
-"""What is done to one slice in its cloud: create, observe and delete, each repeatable at any time."""
+"""The activities of one slice: create, observe and delete its resource, each repeatable at any time."""
 
 import asyncio
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import activity
@@ -11,24 +11,22 @@ from temporalio.exceptions import ApplicationError
 from activities.heartbeats import BEAT_SECONDS
 from activities.metrics import count_create_error
 from activities.providers import port
-from activities.providers.port import FailureKind, Gone, Observation, Order, Queued
+from activities.providers.port import FailureKind, Gone, Order, Queued, Sighting
 from activities.providers.registry import CONNECTION_SETTINGS, Providers
 from activities.wakeups import Wakeups
 from penstock.contract import names
-from penstock.contract.inventories import Sighting
 from penstock.contract.metrics import TRANSIENT
 from penstock.contract.slices import CreateResult, DeleteResult, SliceSpec
-from penstock.core.slices.lifecycle import spec_location_key
 from penstock.model.failures import Failure
 
 MISTAKE_DELAY = timedelta(seconds=60)
-"""Before a call is repeated that only people can mend: soon enough for who has just mended it."""
+"""Before a call is repeated that only an operator can fix: soon after the fix, without hammering the cloud."""
 
 T = TypeVar("T")
 
 
 class ProvisionActivities:
-    """The activities of slices. The watch of a location is nudged when something has just changed there."""
+    """The activities of slices. They wake the watch of the location after a call that changed something there."""
 
     def __init__(self, providers: Providers, wakeups: Wakeups) -> None:
         self._providers = providers
@@ -36,82 +34,70 @@ class ProvisionActivities:
 
     @activity.defn(name=names.CREATE)
     async def create(self, spec: SliceSpec) -> CreateResult:
-        """Make the slice's one resource, or find it. A refusal is an answer; what may be different next time is raised."""
+        """Create the slice's one resource, or find it. A refusal is a result; a transient error is raised for a retry."""
         try:
-            provider = await self._providers.of(spec.provider, spec.settings)
+            provider = await self._providers.of(spec.location.provider, spec.location.settings)
             outcome = await _beating(provider.create(order_of(spec)))
         except port.Transient as error:
-            count_create_error(spec.provider, TRANSIENT)
+            count_create_error(spec.location.provider, TRANSIENT)
             raise _repeatable(error) from error
         except port.ProviderError as error:
             failure = failure_of(error)
-            count_create_error(spec.provider, failure.kind)
+            count_create_error(spec.location.provider, failure.kind)
             return CreateResult(outcome="refused", failure=failure)
         finally:
-            self._wakeups.wake(spec.cluster, spec_location_key(spec))
+            self._wakeups.wake(spec.cluster, spec.location.key)
         if isinstance(outcome, Queued):
             return CreateResult(outcome="queued")
         return CreateResult(outcome="created" if isinstance(outcome, port.Created) else "adopted")
 
     @activity.defn(name=names.OBSERVE)
     async def observe(self, spec: SliceSpec) -> Sighting:
-        """Look at the slice and its hosts once."""
-        provider = await self._reached(spec)
+        """Look at the slice once, and health-check its hosts."""
+        provider = await self._provider(spec)
         try:
-            seen = await _beating(provider.observe(order_of(spec).ref))
+            seen: Sighting = await _beating(provider.observe(order_of(spec).ref))
         except port.ProviderError as error:
             raise _repeatable(error) from error
-        return sighting_of(seen, at=datetime.now(UTC))
+        return seen
 
     @activity.defn(name=names.DELETE)
     async def delete(self, spec: SliceSpec) -> DeleteResult:
-        """Ask for the end of the slice, and say whether it has come. Nobody else would ask, so every error is repeated."""
-        provider = await self._reached(spec)
+        """Delete the resource; whether it is gone. Every error is raised for a retry, for a slice must never be left behind."""
+        provider = await self._provider(spec)
         try:
             outcome = await _beating(provider.delete(order_of(spec).ref))
         except port.ProviderError as error:
             raise _repeatable(error) from error
         finally:
-            self._wakeups.wake(spec.cluster, spec_location_key(spec))
+            self._wakeups.wake(spec.cluster, spec.location.key)
         return DeleteResult(gone=isinstance(outcome, Gone))
 
-    async def _reached(self, spec: SliceSpec) -> port.Provider:
-        """The slice's provider. That no call can be made with such settings is said at once: repeating mends nothing."""
+    async def _provider(self, spec: SliceSpec) -> port.Provider:
+        """The provider of the slice. Invalid settings fail at once: a retry would not help."""
         try:
-            return await self._providers.of(spec.provider, spec.settings)
+            return await self._providers.of(spec.location.provider, spec.location.settings)
         except port.Invalid as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
 
 
 def order_of(spec: SliceSpec) -> Order:
-    """The slice as its provider is asked for it."""
+    """The order that creates the slice."""
     return Order(
         cluster=spec.cluster,
         group=spec.group,
         slice=spec.slice_id,
-        location=spec.location,
+        location=spec.location.name,
         hosts=spec.hosts,
         variant=spec.variant,
         preemptible=spec.preemptible,
         queued=spec.queued,
-        settings={name: value for name, value in spec.settings.items() if name not in CONNECTION_SETTINGS},
-    )
-
-
-def sighting_of(seen: Observation, *, at: datetime) -> Sighting:
-    """What a look tells the slice."""
-    return Sighting(
-        at=at,
-        phase=seen.phase,
-        addressed=seen.addressed,
-        healthy=seen.healthy,
-        hosts=len(seen.hosts),
-        failure=seen.failure,
+        settings={name: value for name, value in spec.location.settings.items() if name not in CONNECTION_SETTINGS},
     )
 
 
 def failure_of(error: port.ProviderError) -> Failure:
-    """A refusal as slices and groups remember it."""
+    """The failure that an error of a provider stands for."""
     message = str(error)
     match error:
         case port.Stockout():
@@ -128,7 +114,7 @@ def failure_of(error: port.ProviderError) -> Failure:
 
 
 def _repeatable(error: port.ProviderError) -> ApplicationError:
-    """The error for Temporal to repeat: soon if the cloud may mend it, as it asks if it wants peace, slowly if people must."""
+    """The error for Temporal to retry: soon if transient, after the cloud's delay if rate limited, slowly if an operator must act."""
     delay: timedelta | None = MISTAKE_DELAY
     if isinstance(error, port.RateLimited):
         delay = timedelta(seconds=max(error.retry_after, 1.0))
@@ -138,10 +124,10 @@ def _repeatable(error: port.ProviderError) -> ApplicationError:
 
 
 async def _beating(call: Coroutine[Any, Any, T]) -> T:
-    """The result of a call, heartbeating while it lasts, so that a worker that dies is noticed long before a timeout.
+    """The result of a call, with heartbeats meanwhile, so that a dead worker is noticed long before a timeout.
 
-    A call to a cloud is not broken off when its activity is cancelled: what it did would not be known. Only a worker that
-    shuts down breaks it off; another one will repeat it.
+    Cancelling the activity does not interrupt the call, because its effect would be unknown. Only a worker that shuts down
+    interrupts it; another worker repeats it.
     """
     running = asyncio.ensure_future(call)
     while not running.done():

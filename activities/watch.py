@@ -1,10 +1,10 @@
-"""The watch of a location: one listing for all its slices, notified to those for whom it is news, and an audit now and then."""
+"""The watch of a location: list it, notify slices of changes, and audit it from time to time."""
 
 import asyncio
 import math
 import time
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.client import Client
@@ -24,25 +24,22 @@ from activities.audit import (
     was_refused,
 )
 from activities.heartbeats import beating
-from activities.providers.port import Invalid, Listing, Observation, PermissionDenied, Phase, Provider, ProviderError, RateLimited
+from activities.providers.port import Invalid, Listing, PermissionDenied, Phase, Provider, ProviderError, RateLimited, Sighting
 from activities.providers.registry import Providers
 from activities.temporal_reads import CachedReadings, ClusterReading, gather_limited, lifecycle_of, signal_if_running
 from activities.wakeups import Wakeups
 from penstock.contract import names
-from penstock.contract.inventories import Sighting, WatchedLocation
+from penstock.contract.inventories import WatchedLocation
 from penstock.contract.requests import WatchRequest, WatchResult
 from penstock.core.slices import watch as reconciliation
-from penstock.core.slices.lifecycle import spec_location_key
-from penstock.core.slices.watch import Glimpse, Notification, NotifiedTable, Unconfirmed
+from penstock.core.slices.watch import Notification, NotifiedTable, Unconfirmed
 from penstock.core.state.specs import is_configured, locations_of
 from penstock.core.state.state import AutoscalerState
 
-FAILURES_IN_A_ROW = 5
-"""Failed looks after which the watch itself fails, so that Temporal shows why and tries again more and more slowly."""
 LIVELY_LOOKS = 5
-"""Looks in quick succession after a nudge: a cloud may take a moment to list what it has just taken."""
+"""Quick looks after a wake-up: a cloud may take a moment to list what it has just accepted."""
 EMPTY_AUDITS = 2
-"""Audits in a row that must find a location given up and empty before its watch ends."""
+"""Consecutive audits that must find a location unconfigured and empty before its watch ends."""
 
 
 class WatchActivities:
@@ -59,9 +56,9 @@ class WatchActivities:
 
     @activity.defn(name=names.WATCH)
     async def watch(self, request: WatchRequest) -> WatchResult:
-        """Watch until the round is over, the location is configured otherwise, or nothing is left to watch.
+        """Watch until the round is over, the configuration of the location changes, or nothing is left to watch.
 
-        After a crash it goes on with what the last heartbeat said its slices had been notified.
+        A retry resumes from the last heartbeat, which carries what slices were last notified of.
         """
         self._on_locations((request.location,))
         details = activity.info().heartbeat_details
@@ -83,11 +80,12 @@ class _Watch:
         self._location = location
         self._known = known
         self.packed = reconciliation.pack_notified(known)
-        """What gather_limited slice was notified, as heartbeats carry it."""
+        """What each slice was last notified of, as heartbeats carry it."""
         self._asked: dict[str, float] = {}
+        """When each slice was last health-checked."""
         self._elsewhere: set[str] = set()
-        """Slices that are not at this location, for certain."""
-        self._doubts = Unconfirmed()
+        """Slices that are certainly not at this location."""
+        self._unconfirmed = Unconfirmed()
         self._looked_at = time.monotonic()
         self._audited_at = -math.inf
         self._lively = LIVELY_LOOKS
@@ -95,34 +93,23 @@ class _Watch:
         self._last: Listing | None = None
 
     async def round(self, providers: Providers, *, seconds: float) -> WatchResult:
-        """Look, tell, audit, wait; until the round is over or the worker stops."""
-        ends, failures = time.monotonic() + seconds, 0
-        while time.monotonic() < ends and not activity.is_worker_shutdown():
-            least = LEAST_PAUSE_SECONDS
-            try:
-                provider = await providers.of(self._location.provider, self._location.settings)
-                outcome = await self._once(provider)
-                failures = 0
-                if outcome is not None:
-                    return outcome
-            except (PermissionDenied, Invalid) as error:
-                return await self._refused(error)
-            except ProviderError as error:
-                failures += 1
-                activity.logger.warning("%s could not be looked at: %s", self._location.key, error)
-                if failures >= FAILURES_IN_A_ROW:
-                    if (elsewhere := await self._reconfigured()) is not None:
-                        return elsewhere
-                    raise ApplicationError(
-                        f"{self._location.key} cannot be listed: {error}", type=type(error).__name__
-                    ) from error
-                if isinstance(error, RateLimited):
-                    least = max(least, error.retry_after)
-            await self._wait(min(max(least, self._pause()), max(0.0, ends - time.monotonic())))
+        """Look, notify, audit, wait; until the round is over or the worker stops.
+
+        An error ends the round: Temporal retries it without events in the history, and heartbeat details resume it.
+        """
+        ends = time.monotonic() + seconds
+        try:
+            provider = await providers.of(self._location.provider, self._location.settings)
+            while time.monotonic() < ends and not activity.is_worker_shutdown():
+                if (result := await self._once(provider)) is not None:
+                    return result
+                await self._wait(min(max(LEAST_PAUSE_SECONDS, self._pause()), max(0.0, ends - time.monotonic())))
+        except ProviderError as error:
+            return await self._failed(error)
         return self._watched()
 
     async def _once(self, provider: Provider) -> WatchResult | None:
-        """One look, and an audit if it is time; what the round ends with, if it does."""
+        """One look, and an audit if one is due; the result of the round, if that ends it."""
         elapsed, self._looked_at = time.monotonic() - self._looked_at, time.monotonic()
         self._lively = max(0, self._lively - 1)
         listing = self._last = await provider.list(self._location.name, cluster=self._location.cluster)
@@ -136,114 +123,113 @@ class _Watch:
             activity.logger.warning("%s could not be audited: %s", self._location.key, error)
             return None
 
+    async def _failed(self, error: ProviderError) -> WatchResult:
+        """End the round with the location as it is configured now, or raise the error for Temporal to retry."""
+        if (reconfigured := await self._reconfigured()) is not None:
+            return reconfigured
+        if isinstance(error, PermissionDenied | Invalid):
+            return await self._refused(error)
+        delay = timedelta(seconds=max(error.retry_after, 1.0)) if isinstance(error, RateLimited) else None
+        raise ApplicationError(
+            f"{self._location.key} cannot be listed: {error}", type=type(error).__name__, next_retry_delay=delay
+        ) from error
+
     async def _refused(self, error: PermissionDenied | Invalid) -> WatchResult:
-        """End the round: with the location as configured now, or with an error that only an operator can fix."""
-        if (elsewhere := await self._reconfigured()) is not None:
-            return elsewhere
-        if await self._is_forsaken():
+        """End the watch if nothing is left here, or raise an error that only an operator can fix."""
+        if await self._is_abandoned():
             return self._watched(done=True)
         if not was_refused(self._location, await self._state()):
             await report_refusal(self._client, self._location, error)
         raise refusal(self._location, error)
 
-    async def _is_forsaken(self) -> bool:
-        """Whether nobody has anything here, nor may have: there is no use in asking on."""
-        reading = await self._readings.of(self._location.cluster, oldest_seconds=self._location.rules.audit_seconds / 2)
+    async def _is_abandoned(self) -> bool:
+        """Whether the cluster has nothing here and no group that could order anything here."""
+        reading = await self._reading()
         wanted = is_configured(self._location, reading.state.config if reading.state else None)
         return not (wanted or self._known or reading.running)
 
     async def _reconfigured(self) -> WatchResult | None:
-        """What the round ends with if the location is configured otherwise by now."""
+        """The result of the round if the configuration of the location has changed."""
         configured = configured_location(self._location, await self._state())
         return None if configured == self._location else self._watched(location=configured)
 
     async def _state(self) -> AutoscalerState | None:
-        rules = self._location.rules
-        return (await self._readings.of(self._location.cluster, oldest_seconds=rules.audit_seconds / 2)).state
+        return (await self._reading()).state
+
+    async def _reading(self) -> ClusterReading:
+        return await self._readings.of(self._location.cluster, oldest_seconds=self._location.rules.audit_seconds / 2)
 
     async def _look(self, provider: Provider, listing: Listing, *, elapsed: float) -> None:
-        """Ask hosts that are due for their health, and tell every slice what is news to it."""
-        glimpses = {item.ref.name: _listed(item) for item in listing.items}
+        """Health-check the slices that are due, and notify every slice of what changed for it."""
         rules = self._location.rules
-        due = set(
-            reconciliation.due_for_health_check(
-                self._known, glimpses.values(), asked=self._asked, at=time.time(), rules=rules, elapsed=elapsed
-            )
+        sightings = {item.ref.name: item for item in listing.items}
+        due = reconciliation.due_for_health_check(
+            self._known, listing.items, asked=self._asked, at=time.time(), rules=rules, elapsed=elapsed
         )
-        items = [item for item in listing.items if item.labels.slice in due]
-        for seen in await gather_limited(items, lambda item: _asked(provider, item)):
+        items = [item for item in listing.items if item.slice_id in {*due}]
+        for seen in await gather_limited(items, lambda item: _health_checked(provider, item)):
             if seen is not None:
-                glimpses[seen.ref.name] = _observed(seen)
-                self._asked[seen.labels.slice] = time.time()
-        at = datetime.now(UTC)
-        after, tellings = reconciliation.reconcile(
-            self._known, glimpses.values(), complete=listing.complete, at=at, rules=self._location.rules
+                sightings[seen.ref.name] = seen
+                self._asked[seen.slice_id] = time.time()
+        after, notifications = reconciliation.reconcile(
+            self._known, sightings.values(), complete=listing.complete, at=datetime.now(UTC), rules=rules
         )
-        heard = await gather_limited(tellings, lambda telling: self._tell(provider, telling))
-        unheard = [telling.slice_id for telling, was_heard in zip(tellings, heard, strict=True) if not was_heard]
-        self._remember(reconciliation.without_undelivered(self._known, after, unheard))
+        delivered = await gather_limited(notifications, lambda notification: self._notify(provider, notification))
+        failed = [one.slice_id for one, arrived in zip(notifications, delivered, strict=True) if not arrived]
+        self._remember(reconciliation.without_undelivered(self._known, after, failed))
 
-    async def _tell(self, provider: Provider, telling: Notification) -> bool:
+    async def _notify(self, provider: Provider, notification: Notification) -> bool:
         """True if delivered, or if the slice is gone and has no workflow to notify."""
-        sighting: Sighting | None = telling.sighting
-        if telling.sighting.phase is Phase.GONE:
-            sighting = await self._end_of(provider, telling)
+        sighting = notification.sighting or await self._confirmed_gone(provider, notification)
         if sighting is None:
             return False
-        workflow_id = names.slice_workflow_id(self._location.cluster, telling.group, telling.slice_id)
+        workflow_id = names.slice_workflow_id(self._location.cluster, notification.group, notification.slice_id)
         try:
-            heard = await signal_if_running(self._client, workflow_id, names.OBSERVED, sighting)
-            return heard or sighting.phase is Phase.GONE
+            delivered = await signal_if_running(self._client, workflow_id, names.OBSERVED, sighting)
         except RPCError as error:
-            activity.logger.warning("slice %s could not be notified what was seen: %s", telling.slice_id, error)
+            activity.logger.warning("slice %s could not be notified: %s", notification.slice_id, error)
             return False
+        return delivered or sighting.phase is Phase.GONE
 
-    async def _end_of(self, provider: Provider, telling: Notification) -> Sighting | None:
-        """The end of a slice that lists show no more, with what the cloud says of it; None if it is there when asked by name."""
+    async def _confirmed_gone(self, provider: Provider, notification: Notification) -> Sighting | None:
+        """The last sighting of a slice that is no longer listed, with the cloud's reason; None if it still exists by name."""
         try:
-            seen = await provider.observe(ref_at(self._location, telling.group, telling.slice_id))
+            seen = await provider.observe(ref_at(self._location, notification.group, notification.slice_id))
         except ProviderError as error:
-            activity.logger.warning("whether %s is gone could not be asked: %s", telling.slice_id, error)
+            activity.logger.warning("%s could not be observed: %s", notification.slice_id, error)
             return None
-        if seen.phase is not Phase.GONE:
-            return None
-        return telling.sighting.model_copy(update={"failure": seen.failure})
+        return seen if seen.phase is Phase.GONE else None
 
     async def _audit(self, provider: Provider, listing: Listing) -> WatchResult | None:
-        rules = self._location.rules
-        reading = await self._readings.of(self._location.cluster, oldest_seconds=rules.audit_seconds / 2)
+        reading = await self._reading()
         report = await Audit(self._client, provider, self._location).of(listing, reading)
         if report is not None and (report.orphans or report.missing or was_refused(self._location, reading.state)):
             await send_location(self._client, self._location.cluster, report)
         if reading.state is not None:
             orphans = [one.slice_id for one in report.orphans] if report else []
-            self._doubts = self._doubts.after(self._known, reading.state.slices)
-            self._forget((*orphans, *self._doubts.tell_again))
+            self._unconfirmed = self._unconfirmed.after(self._known, reading.state.slices)
+            self._forget((*orphans, *self._unconfirmed.resend))
             await self._recall(reading.state, reading.running, listing)
         return self._judged(reading, listing)
 
     async def _recall(self, state: AutoscalerState, running: Collection[str], listing: Listing) -> None:
-        """Learn from the ledger, and from slices themselves, what a worker that was killed had seen here."""
-        seen = {item.labels.slice for item in listing.items}
+        """Complete the table from the ledger, and from slice workflows, after a killed worker lost what it saw here."""
+        listed = {item.slice_id for item in listing.items}
         absent = [
             piece
             for piece in reconciliation.never_notified(self._known, state.slices)
-            if piece.id in running and piece.id not in seen | self._elsewhere and may_be_at(self._location, state, piece)
+            if piece.id in running and piece.id not in listed | self._elsewhere and may_be_at(self._location, state, piece)
         ]
         lifecycles = await gather_limited(
             absent, lambda piece: lifecycle_of(self._client, self._location.cluster, piece.group, piece.id)
         )
-        here = [
-            lifecycle
-            for lifecycle in lifecycles
-            if lifecycle is not None and spec_location_key(lifecycle.spec) == self._location.key
-        ]
+        here = [one for one in lifecycles if one is not None and one.spec.location.key == self._location.key]
         self._elsewhere |= {piece.id for piece in absent} - {lifecycle.spec.slice_id for lifecycle in here}
-        read = {lifecycle.spec.slice_id for lifecycle in here if lifecycle.created} | self._known.keys()
-        self._remember(reconciliation.recalled(self._known, [piece for piece in state.slices if piece.id in read]))
+        created = {lifecycle.spec.slice_id for lifecycle in here if lifecycle.created} | self._known.keys()
+        self._remember(reconciliation.recalled(self._known, [piece for piece in state.slices if piece.id in created]))
 
     def _judged(self, reading: ClusterReading, listing: Listing) -> WatchResult | None:
-        """Whether the location is configured otherwise now, or no longer, with nothing left in it."""
+        """The result of the round if the location was reconfigured, or is no longer configured and empty."""
         config = reading.state.config if reading.state else None
         here = [location for location in locations_of(config) if location.key == self._location.key] if config else []
         if here:
@@ -270,48 +256,38 @@ class _Watch:
             activity.heartbeat(self.packed)
 
     def _forget(self, slice_ids: Iterable[str]) -> None:
-        """What these slices were notified did not last: they are signal_if_running again."""
+        """Drop the entries of slices, so that the next look notifies them again."""
         gone = set(slice_ids)
         self._remember({slice_id: one for slice_id, one in self._known.items() if slice_id not in gone})
 
     def _pause(self) -> float:
-        """Short after a failed look, after a nudge, and while something is on its way."""
+        """Seconds until the next look: few after a wake-up and while a slice is starting or leaving."""
         rules = self._location.rules
         return min(rules.look_seconds, rules.rest_seconds) if self._lively else reconciliation.pause_after(self._known, rules)
 
     async def _wait(self, seconds: float) -> None:
-        """Until the next look is due, somebody changed something here, or the worker stops.
+        """Wait until the next look is due, an activity here wakes the watch, or the worker stops.
 
-        However many change something, looks are not closer together than on any other occasion.
+        However many wake-ups there are, the pause between looks is never shorter than `look`.
         """
         shortest = min(self._location.rules.look_seconds, seconds)
         stop = asyncio.create_task(activity.wait_for_worker_shutdown())
-        nudge = asyncio.create_task(self._wakeups.wait(self._location.cluster, self._location.key, seconds))
+        wakeup = asyncio.create_task(self._wakeups.wait(self._location.cluster, self._location.key, seconds))
         try:
-            await asyncio.wait((stop, nudge), return_when=asyncio.FIRST_COMPLETED)
-            if nudge.done() and nudge.result():
+            await asyncio.wait((stop, wakeup), return_when=asyncio.FIRST_COMPLETED)
+            if wakeup.done() and wakeup.result():
                 self._lively = LIVELY_LOOKS
                 await asyncio.wait((stop,), timeout=max(0.0, self._looked_at + shortest - time.monotonic()))
         finally:
             stop.cancel()
-            nudge.cancel()
+            wakeup.cancel()
 
 
-def _listed(item: Observation) -> Glimpse:
-    hosts = len(item.hosts)
-    return Glimpse(item.labels.slice, item.labels.group, item.phase, item.addressed, failure=item.failure, hosts=hosts)
-
-
-def _observed(seen: Observation) -> Glimpse:
-    silent = tuple(i for i, host in enumerate(seen.hosts) if host.answered != seen.labels.slice)
-    return _listed(seen)._replace(healthy=seen.healthy, silent=silent)
-
-
-async def _asked(provider: Provider, item: Observation) -> Observation | None:
-    """The resource with its hosts' health; None if it could not be asked, or is gone by now, which the next list shows."""
+async def _health_checked(provider: Provider, item: Sighting) -> Sighting | None:
+    """The resource with its hosts' health; None if it could not be observed, or is gone, which the next listing shows."""
     try:
         seen = await provider.observe(item.ref)
     except ProviderError as error:
         activity.logger.warning("%s could not be observed: %s", item.ref.name, error)
         return None
-    return None if seen.phase is Phase.GONE else seen
+    return None if seen.phase is Phase.GONE else seen.model_copy(update={"checked": True})

@@ -15,7 +15,7 @@ from penstock.contract.messages import SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage
 from penstock.contract.requests import CollectReportsRequest, KeepInventoriesRequest
-from penstock.contract.slices import SliceCommand, SliceLifecycle
+from penstock.contract.slices import SliceCommand
 from penstock.core.answers.status import page_of, status_of
 from penstock.core.state.events import (
     AnyEvent,
@@ -33,6 +33,7 @@ from penstock.core.state.events import (
 from penstock.core.state.signals import read_signal
 from penstock.core.state.specs import initial_lifecycle, locations_of
 from penstock.core.state.state import AutoscalerState
+from penstock.model.slices import Slice
 from penstock.wording import counted
 from workflows import policies
 from workflows.queries import QueryAnswers
@@ -164,8 +165,7 @@ class AutoscalerWorkflow:
 
     def _undo_launches(self) -> None:
         """Drop slices that were ordered and whose start was held back; not those that are being started at this moment."""
-        state = self._state
-        held = tuple(i for i in state.starting if i not in state.adopted and i not in self._being_started)
+        held = tuple(p.id for p in self._state.unstarted if p.is_launch and p.id not in self._being_started)
         if held:
             self._apply(LaunchesDropped(at=workflow.now(), slice_ids=held))
 
@@ -237,23 +237,25 @@ class AutoscalerWorkflow:
     async def _launch(self) -> None:
         """Start the workflows of ordered and adopted slices, in batches. Each is awaited, or continuing as new would lose it."""
         if dropped := self._given_up():
-            self._apply(LaunchesDropped(at=workflow.now(), slice_ids=dropped))
-        while ids := self._startable()[:BATCH]:
-            found = [initial_lifecycle(self._state, slice_id, workflow.now()) for slice_id in ids]
-            lifecycles = [lifecycle for lifecycle in found if lifecycle is not None]
-            adopted = self._state.adopted
+            self._apply(LaunchesDropped(at=workflow.now(), slice_ids=tuple(piece.id for piece in dropped)))
+        while batch := self._startable()[:BATCH]:
+            ids = tuple(piece.id for piece in batch)
             self._being_started = frozenset(ids)
-            await asyncio.gather(*(self._start(lifecycle, again=lifecycle.spec.slice_id in adopted) for lifecycle in lifecycles))
+            await asyncio.gather(*(self._start(piece) for piece in batch))
             self._being_started = frozenset()
-            self._children += len(lifecycles)
+            self._children += len(batch)
             self._apply(SlicesStarted(at=workflow.now(), slice_ids=ids))
             if self._run_is_long():
                 return
 
-    async def _start(self, lifecycle: SliceLifecycle, *, again: bool) -> None:
+    async def _start(self, piece: Slice) -> None:
+        """Start the workflow of a slice; of an adopted one again, after its last workflow ended."""
+        lifecycle = initial_lifecycle(self._state, piece, workflow.now())
+        if lifecycle is None:
+            return
         spec = lifecycle.spec
         pairs = ((_CLUSTER, spec.cluster), (_GROUP, spec.group), (_STATE, lifecycle.state.value), (_CAUSE, spec.cause))
-        reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
+        reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE if piece.adopted else WorkflowIDReusePolicy.REJECT_DUPLICATE
         try:
             child: workflow.ChildWorkflowHandle[Any, Any] = await workflow.start_child_workflow(
                 names.SLICE,
@@ -263,7 +265,7 @@ class AutoscalerWorkflow:
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                 cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
                 search_attributes=TypedSearchAttributes([SearchAttributePair(key, value) for key, value in pairs]),
-                static_summary=f"{spec.group} in {spec.location} for {spec.cause}",
+                static_summary=f"{spec.group} in {spec.location.name} for {spec.cause}",
             )
         except WorkflowAlreadyStartedError:
             return  # It was started before this run was reset, or by a report that came late: it speaks for itself.
@@ -275,9 +277,9 @@ class AutoscalerWorkflow:
         At most one command to a slice is under way: the server does not keep them in order.
         """
         while commands := self._deliverable():
-            groups = {piece.id: piece.group for piece in self._state.slices}
-            known = [command for command in commands if command.slice_id in groups]
-            await asyncio.gather(*(self._send(groups[command.slice_id], command) for command in known))
+            slices = self._state.by_id
+            known = [command for command in commands if command.slice_id in slices]
+            await asyncio.gather(*(self._send(slices[command.slice_id].group, command) for command in known))
             self._apply(CommandsSent(at=workflow.now(), commands=commands))
             if self._run_is_long():
                 return
@@ -298,23 +300,23 @@ class AutoscalerWorkflow:
 
     # What there is to do, and when it does it.
 
-    def _startable(self) -> tuple[str, ...]:
-        """Slices to be started now. While the cluster is paused or given up, only those that exist already."""
+    def _startable(self) -> tuple[Slice, ...]:
+        """Slices to be started now. While the cluster is paused or deleted, only those that already exist in the cloud."""
         state = self._state
         if state.paused is None and not state.closing:
-            return state.starting
-        return tuple(slice_id for slice_id in state.starting if slice_id in state.adopted)
+            return state.unstarted
+        return tuple(piece for piece in state.unstarted if piece.adopted)
 
-    def _given_up(self) -> tuple[str, ...]:
-        """Slices that were to be started, of a cluster that is given up."""
+    def _given_up(self) -> tuple[Slice, ...]:
+        """Launches of a cluster that is being deleted."""
         state = self._state
-        return tuple(slice_id for slice_id in state.starting if slice_id not in state.adopted) if state.closing else ()
+        return tuple(piece for piece in state.unstarted if piece.is_launch) if state.closing else ()
 
     def _deliverable(self) -> tuple[SliceCommand, ...]:
         """The first command to each slice whose workflow runs, a batch of them."""
         first = {command.slice_id: command for command in reversed(self._state.outbox)}
-        unborn = set(self._state.starting)
-        running = [command for slice_id, command in first.items() if slice_id not in unborn]
+        unstarted = {piece.id for piece in self._state.unstarted}
+        running = [command for slice_id, command in first.items() if slice_id not in unstarted]
         return tuple(running[-BATCH:])
 
     def _has_work(self) -> bool:
@@ -357,7 +359,7 @@ class AutoscalerWorkflow:
 
     def _is_emptied(self) -> bool:
         state = self._state
-        return state.closing and not state.slices and not state.starting and state.recovery is None
+        return state.closing and not state.slices and state.recovery is None
 
     def _is_over(self) -> bool:
         """Whether the cluster is emptied, and every location has shown that it is."""

@@ -8,8 +8,7 @@ from temporalio import workflow
 
 from penstock.contract import metrics
 from penstock.contract.slices import SliceLifecycle
-from penstock.core.slices.lifecycle import OVERDUE
-from penstock.model.slices import ENDED, IN_FLIGHT, SliceState
+from penstock.model.slices import SliceState
 
 WRITE_SPAN = "penstock_write_span"
 """The function by which a worker that traces takes spans from inside the sandbox."""
@@ -31,12 +30,12 @@ SpanWriter = Callable[[StateSpan], None]
 def record(before: SliceLifecycle, after: SliceLifecycle) -> None:
     """Measure what happened to a slice. What is replayed was measured when it happened."""
     labels = {"cluster": after.spec.cluster, "group": after.spec.group}
-    if after.cause.startswith(OVERDUE) and not before.cause.startswith(OVERDUE):
+    if after.deletion_overdue and not before.deletion_overdue:
         metric = metrics.DELETIONS_OVERDUE
         workflow.metric_meter().create_counter(metric.name, metric.description, metric.unit).add(1, labels)
     if after.state is before.state:
         return
-    if after.state is SliceState.READY and before.state in IN_FLIGHT:
+    if after.state is SliceState.READY and before.state.in_flight:
         metric = metrics.TIME_TO_READY_SECONDS
         seconds = max((after.since - after.ordered_at).total_seconds(), 0.0)
         workflow.metric_meter().create_histogram_float(metric.name, metric.description, metric.unit).record(seconds, labels)
@@ -56,6 +55,6 @@ def _state_spans(before: SliceLifecycle, after: SliceLifecycle) -> list[StateSpa
         failed = after.failure is not None and before.failure is None
         failure = f"{after.failure.kind}: {after.failure.message}" if failed and after.failure is not None else None
         spans.append(StateSpan(before.state, before.since, max(before.since, after.since), after, failure))
-    if after.state is SliceState.READY or after.state in ENDED:
+    if after.state is SliceState.READY or after.state.ended:
         spans.append(StateSpan(after.state, after.since, after.since, after))
     return spans

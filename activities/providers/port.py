@@ -1,9 +1,6 @@
 """The port that every cloud implements: four calls, the values they speak in, and a closed set of errors."""
 
-import hashlib
-import json
-import re
-from typing import Annotated, Protocol
+from typing import Protocol
 
 from pydantic import Field, JsonValue
 
@@ -11,42 +8,15 @@ from penstock.model.failures import Failure as Failure
 from penstock.model.failures import FailureKind as FailureKind
 from penstock.model.failures import Phase as Phase
 from penstock.model.failures import Scope as Scope
-from penstock.model.units import Moment, Positive
+from penstock.model.sightings import LONGEST_NAME as LONGEST_NAME
+from penstock.model.sightings import Host as Host
+from penstock.model.sightings import Labels as Labels
+from penstock.model.sightings import Ref as Ref
+from penstock.model.sightings import Sighting as Sighting
+from penstock.model.sightings import Text
+from penstock.model.sightings import resource_name as resource_name
+from penstock.model.units import Positive
 from penstock.model.value import Value
-
-LONGEST_NAME = 63
-"""Characters of an RFC 1035 label, which is what clouds take as a name."""
-_DIGEST = 10
-"""Hex digits that tell apart slices whose readable heads are the same: 40 bits."""
-
-Text = Annotated[str, Field(min_length=1)]
-
-
-def resource_name(*, cluster: str, group: str, slice_id: str) -> str:
-    """The cloud's name for a slice, the same whenever it is asked for: a readable head and a digest.
-
-    RFC 1035: lower-case letters, digits and dashes, at most 63, a letter first and no dash last.
-    """
-    digest = hashlib.sha256(json.dumps([cluster, group, slice_id]).encode()).hexdigest()[:_DIGEST]
-    readable = re.sub(r"[^a-z0-9]+", "-", slice_id.lower()).strip("-")
-    head = readable if readable[:1].isalpha() else f"s-{readable}"
-    return f"{head[: LONGEST_NAME - _DIGEST - 1].rstrip('-')}-{digest}"
-
-
-class Labels(Value):
-    """Who owns a resource. They are part of the create call, so nothing of ours is ever without them."""
-
-    cluster: Text
-    group: Text
-    slice: Text
-
-
-class Ref(Value):
-    """Which resource is meant: where it is, its name, and the labels without which it is not ours."""
-
-    location: Text
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    labels: Labels
 
 
 class Order(Value):
@@ -73,7 +43,7 @@ class Order(Value):
     @property
     def name(self) -> str:
         """The name of the resource."""
-        return resource_name(cluster=self.cluster, group=self.group, slice_id=self.slice)
+        return self.labels.resource_name
 
     @property
     def ref(self) -> Ref:
@@ -111,49 +81,10 @@ class Gone(Value):
     ref: Ref
 
 
-class Host(Value):
-    """One host: its address once it has one, and the slice id that its health check answered with.
-
-    `asked` tells a host that was silent from one that was not asked.
-    """
-
-    address: str | None = None
-    asked: bool = False
-    answered: str | None = None
-
-
-class Observation(Value):
-    """One look at a resource. What is gone has neither hosts nor `created_at`.
-
-    `failure` is why it failed, or why the hosts of one that runs are silent, if the cloud says so.
-    """
-
-    ref: Ref
-    phase: Phase
-    hosts: tuple[Host, ...] = ()
-    created_at: Moment | None = None
-    failure: Failure | None = None
-
-    @property
-    def labels(self) -> Labels:
-        """Who owns the resource."""
-        return self.ref.labels
-
-    @property
-    def addressed(self) -> bool:
-        """Whether every host has an address."""
-        return bool(self.hosts) and all(host.address is not None for host in self.hosts)
-
-    @property
-    def healthy(self) -> bool:
-        """Whether every host answered with the id of this slice: an address may have belonged to another before."""
-        return bool(self.hosts) and all(host.answered == self.labels.slice for host in self.hosts)
-
-
 class Listing(Value):
     """A cluster's resources in a location, by name. Unless `complete`, what is missing from it may well exist."""
 
-    items: tuple[Observation, ...]
+    items: tuple[Sighting, ...]
     complete: bool
 
 
@@ -218,7 +149,7 @@ class Provider(Protocol):
         """
         ...
 
-    async def observe(self, ref: Ref) -> Observation:
+    async def observe(self, ref: Ref) -> Sighting:
         """Look at one resource, and ask its hosts for their health once they have addresses.
 
         What does not exist is seen as gone, and so is a name that a stranger holds.

@@ -18,7 +18,6 @@ from activities.providers.port import (
     Invalid,
     Labels,
     Listing,
-    Observation,
     Order,
     PermissionDenied,
     Phase,
@@ -28,6 +27,7 @@ from activities.providers.port import (
     RateLimited,
     Ref,
     Scope,
+    Sighting,
     Stockout,
     Transient,
 )
@@ -115,13 +115,13 @@ class SimProvider:
             raise Conflict(f"{order.name} is taken in {found.zone} by something without the labels of slice {order.slice}")
         return Queued(ref=order.ref) if found.phase is Phase.QUEUED else Adopted(ref=order.ref)
 
-    async def observe(self, ref: Ref) -> Observation:
+    async def observe(self, ref: Ref) -> Sighting:
         """Look at the resource, and at the health of all its hosts at once."""
         seen = await self._look(ref)
         if seen is None or not seen.is_ours(ref):
-            return Observation(ref=ref, phase=Phase.GONE)
+            return Sighting(ref=ref, phase=Phase.GONE)
         hosts = await asyncio.gather(*(self._host(ref.name, i, host.address) for i, host in enumerate(seen.hosts)))
-        return Observation(ref=ref, phase=seen.phase, hosts=tuple(hosts), created_at=seen.created_at)
+        return Sighting(ref=ref, phase=seen.phase, hosts=tuple(hosts), created_at=seen.created_at)
 
     async def list(self, location: str, *, cluster: str) -> Listing:
         """What carries all ownership labels and the cluster's name."""
@@ -178,8 +178,8 @@ class SimProvider:
             raise Transient(f"{self.cloud} at {self._url} answered what is not understood: {error}") from error
 
 
-def _listed(seen: _Seen, owner: Labels) -> Observation:
-    return Observation(
+def _listed(seen: _Seen, owner: Labels) -> Sighting:
+    return Sighting(
         ref=Ref(location=seen.zone, name=seen.name, labels=owner),
         phase=seen.phase,
         hosts=tuple(Host(address=host.address) for host in seen.hosts),

@@ -21,6 +21,7 @@ from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
 from penstock.core.state.apply import replay
 from penstock.core.state.events import ConfigApplied, DemandSnapshot
+from penstock.core.state.health import blocks_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, Placement
 from penstock.model.demand import Demand
@@ -94,7 +95,7 @@ def _state(config: ClusterConfig, tasks: Demand, seen: SlicesFile) -> Autoscaler
     start = AutoscalerState(
         slices=seen.all_slices(),
         usage=seen.usage(),
-        health=seen.health,
+        blocks=blocks_of(seen.health, now),
         standing={request.owner: request for request in seen.standing},
         launched=seen.launched,
     )

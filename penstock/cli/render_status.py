@@ -10,7 +10,7 @@ from rich.table import Table
 from penstock.cli.screen import clock, entries, lapse, moment, titled
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.model.decision import Tier
-from penstock.model.slices import IN_FLIGHT, Availability, SliceState
+from penstock.model.slices import Availability, SliceState
 from penstock.model.units import format_seconds
 from penstock.wording import counted, listed
 
@@ -23,7 +23,7 @@ SILENCE_SECONDS = 5.0
 """A cluster that has not answered for so long may be anything but what is shown."""
 
 STATE_STYLE = {
-    **dict.fromkeys(IN_FLIGHT, "yellow"),
+    **{state: "yellow" for state in SliceState if state.in_flight},
     SliceState.READY: "green",
     SliceState.DRAINING: "magenta",
     SliceState.DELETING: "magenta",

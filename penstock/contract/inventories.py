@@ -1,12 +1,11 @@
-"""Messages about locations: what a look at the cloud showed, what an audit found, what an inventory watches."""
+"""Messages of inventories: the location that one watches, and the report of an audit."""
 
-from pydantic import Field, JsonValue
-
-from penstock.contract.slices import Name, WireMessage
 from penstock.model.cluster import InventoryRules
-from penstock.model.failures import Failure, Phase
+from penstock.model.failures import Failure
 from penstock.model.location import Location
-from penstock.model.units import Count, Moment, Positive
+from penstock.model.sightings import Sighting
+from penstock.model.units import Moment
+from penstock.model.value import WireMessage
 
 
 class WatchedLocation(Location):
@@ -15,50 +14,29 @@ class WatchedLocation(Location):
     cluster: str
     rules: InventoryRules = InventoryRules()
 
+    @classmethod
+    def of(cls, location: Location, *, cluster: str, rules: InventoryRules = InventoryRules()) -> "WatchedLocation":  # noqa: B008 - it is frozen
+        """The location, watched for a cluster."""
+        return cls(**{field: getattr(location, field) for field in Location.model_fields}, cluster=cluster, rules=rules)
 
-class Sighting(WireMessage):
-    """What an inventory or a look tells a slice about itself: the cloud's phase, and how its hosts are.
-
-    `silent_hosts` are hosts that were asked often enough for long enough and never answered; `hosts` is how many it has.
-    """
-
-    at: Moment
-    phase: Phase
-    addressed: bool = False
-    healthy: bool = False
-    hosts: Count | None = None
-    silent_hosts: tuple[int, ...] = ()
-    failure: Failure | None = None
-
-
-class Orphan(WireMessage):
-    """A resource labelled ours that no slice workflow looks after, and how its cloud is reached."""
-
-    group: Name
-    slice_id: Name
-    phase: Phase
-    location: str
-    provider: str
-    account: str = ""
-    settings: dict[str, JsonValue] = Field(default_factory=dict)
-    created_at: Moment | None = None
-    hosts: Positive = 1
+    @property
+    def location(self) -> Location:
+        """The location alone."""
+        return Location(**{field: getattr(self, field) for field in Location.model_fields})
 
 
 class LocationReport(WireMessage):
-    """What an audit of one location found. `asked` names the recovery that asked for it, if one did.
+    """Result of an audit of one location."""
 
-    `missing` are slices of the ledger that neither the cloud has nor a workflow looks after. Unless `complete`, it is empty.
-    `failure` says why it could not be looked at, where that is for people to mend; `orders_too`, that orders which were refused
-    for the same reason are to be tried again once it can be.
-    """
-
-    account: str
-    location: str
+    location: Location
     at: Moment
     complete: bool
+    """Whether the listing was complete; without it, nothing is `missing`."""
     asked: str | None = None
-    orphans: tuple[Orphan, ...] = ()
+    """The recovery that requested the audit, if one did."""
+    orphans: tuple[Sighting, ...] = ()
+    """Resources with our labels that have no slice workflow."""
     missing: tuple[str, ...] = ()
+    """Slices of the ledger that have neither a resource nor a workflow."""
     failure: Failure | None = None
-    orders_too: bool = False
+    """Why the location cannot be listed, if only an operator can fix that."""

@@ -4,15 +4,9 @@ from collections.abc import Iterable
 
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.slices import SliceSpec
-from penstock.model.cluster import Provider
 
 PACED_KINDS = ("gcp-tpu", "gce")
 """Providers of clouds that count calls by project. Others are asked as fast as they answer."""
-
-
-def account_of(spec: SliceSpec) -> str:
-    """Whose resources the slice is among."""
-    return Provider.model_validate({**spec.settings, "kind": spec.provider}).account
 
 
 def creates_queue(task_queue: str, account: str) -> str:
@@ -22,7 +16,7 @@ def creates_queue(task_queue: str, account: str) -> str:
 
 def queue_for(task_queue: str, spec: SliceSpec) -> str | None:
     """Where the slice's create waits for its turn; None if it need not wait. It follows from the order alone."""
-    return creates_queue(task_queue, account_of(spec)) if spec.provider in PACED_KINDS else None
+    return creates_queue(task_queue, spec.location.account) if spec.location.provider in PACED_KINDS else None
 
 
 def paced_accounts(locations: Iterable[WatchedLocation]) -> tuple[str, ...]:

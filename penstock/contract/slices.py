@@ -1,45 +1,38 @@
-"""What slices, inventories and the autoscaler say to each other, and what a slice workflow carries."""
+"""Messages between the autoscaler and slice workflows, and the state that a slice workflow carries."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from penstock.model.cluster import Timeouts
 from penstock.model.failures import Failure
+from penstock.model.location import Location
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, SliceState
 from penstock.model.units import Count, Moment, Positive
-from penstock.model.value import Value
+from penstock.model.value import Value, WireMessage
 
 Name = Annotated[str, Field(min_length=1)]
 
 
-class WireMessage(Value):
-    """What workers of two versions may say to each other while one replaces the other: what is new to one is passed over."""
-
-    model_config = Value.model_config | {"extra": "ignore"}
-
-
 class SliceSpec(Value):
-    """One slice as ordered: everything its lifecycle needs, fixed at the order, whatever the configuration says later."""
+    """One slice as ordered: everything its lifecycle needs. Later changes of the configuration do not affect it."""
 
     cluster: str
     group: str
     slice_id: str
-    provider: str
-    """Its kind; `settings` is what the group's provider says beside it."""
-    settings: dict[str, JsonValue] = Field(default_factory=dict)
-    location: str
+    location: Location
     hosts: Positive = 1
     variant: str | None = None
     preemptible: bool = False
     queued: bool = False
     timeouts: Timeouts = Timeouts()
     cause: str = ""
-    """Why it was ordered: demand, minimum, warm, …; `adopted` for one that was found."""
+    """Why it was launched: demand, minimum, warm, …; `adopted` if an audit found it in the cloud."""
 
 
 class Move(Value):
-    """A slice came into a state, and why: one line of its timeline."""
+    """One line of a slice's timeline: the state it entered, when, and why."""
 
     state: SliceState
     at: Moment
@@ -47,31 +40,33 @@ class Move(Value):
 
 
 class SliceLifecycle(Value):
-    """A slice workflow's whole state, carried from run to run.
-
-    `created` once the cloud took the order; `born_at` is when it first showed the slice, which may be days later. `failure` and
-    `cause` say why it leaves. `sequence` counts its moves; `reported` is the last one that its autoscaler was told. `confirmed`
-    once the controller confirmed that a draining slice is empty.
-    """
+    """The whole state of a slice workflow, carried from run to run."""
 
     spec: SliceSpec
     state: SliceState = SliceState.REQUESTING
     since: Moment
     ordered_at: Moment
     born_at: Moment | None = None
+    """When the cloud first showed the slice, which may be days after the order."""
     created: bool = False
+    """Whether the cloud accepted the create call."""
     queued: bool = False
+    hosts: tuple[HostAddress, ...] = ()
     drain: DrainTerms | None = None
-    confirmed: bool = False
     failure: Failure | None = None
+    """Why it failed, if that is why it leaves."""
     cause: str = ""
+    """Why it leaves, for people."""
+    deletion_overdue: bool = False
     sequence: Count = 0
+    """How many changes there were."""
     reported: Count = 0
+    """The last change that the autoscaler received."""
     moves: tuple[Move, ...] = ()
 
 
 class DrainCommand(WireMessage):
-    """Stop taking work, let it empty, then delete."""
+    """Take no new work; delete the slice once it is empty."""
 
     kind: Literal["drain"] = "drain"
     slice_id: str
@@ -86,14 +81,14 @@ class CancelDrainCommand(WireMessage):
 
 
 class ConfirmEmptyCommand(WireMessage):
-    """The controller confirmed that nothing runs there any more."""
+    """The controller confirmed that no work is left on the slice."""
 
     kind: Literal["empty"] = "empty"
     slice_id: str
 
 
 class DeleteCommand(WireMessage):
-    """Delete now, work or not."""
+    """Delete now, even if work still runs there."""
 
     kind: Literal["delete"] = "delete"
     slice_id: str
@@ -101,7 +96,7 @@ class DeleteCommand(WireMessage):
 
 
 class ReportCommand(WireMessage):
-    """Say again where you are."""
+    """Report the current state once more."""
 
     kind: Literal["report"] = "report"
     slice_id: str
@@ -111,14 +106,11 @@ SliceCommand = Annotated[
     DrainCommand | CancelDrainCommand | ConfirmEmptyCommand | DeleteCommand | ReportCommand,
     Field(discriminator="kind"),
 ]
-"""What the autoscaler tells a slice, as the payload of the signal `command`."""
+"""A command of the autoscaler to a slice: the payload of the signal `command`."""
 
 
 class SliceReport(WireMessage):
-    """Where a slice is. `ended` states leave the ledger; a `failure` counts once for its group's health.
-
-    `drain` are the terms on which it drains, if it does; `location` is where it is, as `account/location`.
-    """
+    """The state of a slice. Ended slices leave the ledger; a `failure` counts once for the health of the group."""
 
     slice_id: Name
     group: Name
@@ -129,25 +121,31 @@ class SliceReport(WireMessage):
     sequence: Count
     queued: bool = False
     cause: str = ""
+    """Why it leaves."""
+    launched_for: str = ""
+    """Why it was launched."""
     drain: DrainTerms | None = None
-    location: str | None = None
+    """Set while it drains."""
+    location: Location | None = None
+    """Where it is, without the settings."""
+    hosts: tuple[HostAddress, ...] = ()
     failure: Failure | None = None
 
 
 class SliceReports(WireMessage):
-    """Payload of `slices_reported`."""
+    """Payload of the signal `slices_reported`."""
 
     reports: tuple[SliceReport, ...]
 
 
 class CreateResult(Value):
-    """What became of a create call: `created`, `adopted`, `queued`, or `refused` with a failure."""
+    """Result of a create call: `created`, `adopted`, `queued`, or `refused` with a failure."""
 
     outcome: Literal["created", "adopted", "queued", "refused"]
     failure: Failure | None = None
 
 
 class DeleteResult(Value):
-    """What became of a delete call."""
+    """Result of a delete call."""
 
     gone: bool

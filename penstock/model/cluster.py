@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.model.constraints import Scalar
+from penstock.model.location import Location
 from penstock.model.resources import GPU, TPU, Resources
 from penstock.model.shape import DeviceType
 from penstock.model.tpu import TpuVariant, tpu_variant
@@ -215,10 +216,11 @@ class ScaleGroup(Value):
         """What Google's table says of the variant, if it lists it."""
         return tpu_variant(self.device.variant) if self.device.type is DeviceType.TPU and self.device.variant else None
 
-    @property
-    def location(self) -> str:
+    @cached_property
+    def location(self) -> Location:
         """Where its slices are created and listed."""
-        return self.zone or NOWHERE
+        provider = self.provider
+        return Location(provider=provider.kind, account=provider.account, name=self.zone or NOWHERE, settings=provider.settings)
 
     @cached_property
     def region(self) -> str | None:
@@ -327,9 +329,9 @@ def disagreements(
 def _two_clouds_in_one_place(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
     """Groups that name one account and location and reach it differently: one inventory could not see both."""
     found: list[tuple[Where, str]] = []
-    first: dict[tuple[str, str], ScaleGroup] = {}
+    first: dict[str, ScaleGroup] = {}
     for i, group in groups.items():
-        other = first.setdefault((group.provider.account, group.location), group)
+        other = first.setdefault(group.location.key, group)
         for key in ("url", "endpoint", "tpu_endpoint"):
             if group.provider.settings.get(key) != other.provider.settings.get(key):
                 message = f"differs from that of group {other.name} in the same place; make them equal, or name a zone of its own"

@@ -1,5 +1,6 @@
-"""How thousands of slices and their usage travel: as columns, with equal resources written once."""
+"""JSON forms of the ledger and of usage: packed columns, in which equal locations and resources are written once."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -10,17 +11,20 @@ from pydantic import PlainSerializer, TypeAdapter, WrapValidator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
 from penstock.model.bulk import in_bulk
+from penstock.model.location import Location
 from penstock.model.packed import PackedSchema, pack, unpack
 from penstock.model.resources import Resources, Vector
-from penstock.model.slices import HostUsage, Slice, SliceUsage
+from penstock.model.sightings import HostAddress
+from penstock.model.slices import DrainTerms, HostUsage, Slice, SliceUsage
 from penstock.model.value import Value
 
 _SLICES: TypeAdapter[tuple[Slice, ...]] = TypeAdapter(tuple[Slice, ...])
+_ADDRESSES: TypeAdapter[list[HostAddress]] = TypeAdapter(list[HostAddress])
 _HOSTS: TypeAdapter[list[HostUsage]] = TypeAdapter(list[HostUsage])
 
 
 def _columns(values: Sequence[Value]) -> dict[str, list[Any]]:
-    """The fields of equal values, one list each."""
+    """A list per field."""
     fields = type(values[0]).model_fields if values else ()
     return {field: list(map(attrgetter(field), values)) for field in fields}
 
@@ -31,18 +35,41 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 @in_bulk
 def _pack_slices(slices: tuple[Slice, ...]) -> str:
-    columns = _columns(slices)
-    return pack(columns | {"since": [_seconds(piece.since) for piece in slices]} if slices else columns)
+    """A table of distinct locations, all hosts, and a column per field of `Slice`; locations go by position, hosts by count."""
+    if not slices:
+        return pack({})
+    columns, locations = _columns(slices), dict[str, int]()
+    columns["since"] = [_seconds(piece.since) for piece in slices]
+    columns["created_at"] = [_seconds(piece.created_at) for piece in slices]
+    columns["drain"] = [(piece.drain.cause, piece.drain.force) if piece.drain else None for piece in slices]
+    columns["location"] = [
+        None if piece.location is None else locations.setdefault(piece.location.model_dump_json(), len(locations))
+        for piece in slices
+    ]
+    columns["hosts"] = [len(piece.hosts) for piece in slices]
+    hosts = _columns([host for piece in slices for host in piece.hosts])
+    return pack([[json.loads(location) for location in locations], hosts, columns])
 
 
 @in_bulk
 def _unpack_slices(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    return _SLICES.validate_python(_rows(unpack(value))) if isinstance(value, str) else validate(value)
+    if not isinstance(value, str):
+        return validate(value)
+    unpacked = unpack(value)
+    if not unpacked:
+        return ()
+    described, addresses, columns = unpacked
+    locations = [Location.model_validate(location) for location in described]
+    hosts = iter(_ADDRESSES.validate_python(_rows(addresses)))
+    columns["hosts"] = [tuple(islice(hosts, count)) for count in columns["hosts"]]
+    columns["location"] = [None if i is None else locations[i] for i in columns["location"]]
+    columns["drain"] = [None if terms is None else DrainTerms(cause=terms[0], force=terms[1]) for terms in columns["drain"]]
+    return _SLICES.validate_python(_rows(columns))
 
 
 @in_bulk
 def _pack_usage(usage: Mapping[str, SliceUsage]) -> str:
-    """Slices by name with their number of hosts, and a row a host; resources by position in a table."""
+    """Slice ids with their number of hosts, then a column per field of a host; resources go by position in a table."""
     table: dict[Vector | None, int] = {}
     hosts = [host for hosts in usage.values() for host in hosts]
     columns = _columns(hosts)
@@ -73,7 +100,7 @@ Ledger = Annotated[
     PlainSerializer(_pack_slices, return_type=str, when_used="json"),
     PackedSchema,
 ]
-"""Slices in the order they were ordered; in JSON one packed string, or a plain list where someone else wrote it."""
+"""Slices in launch order. In JSON: one packed string, or a plain list in hand-written input."""
 
 UsageTable = Annotated[
     dict[str, SliceUsage],
@@ -81,4 +108,4 @@ UsageTable = Annotated[
     PlainSerializer(_pack_usage, return_type=str, when_used="json"),
     PackedSchema,
 ]
-"""Usage by slice id; in JSON one packed string, or a plain object where someone else wrote it."""
+"""Usage by slice id. In JSON: one packed string, or a plain object in hand-written input."""

@@ -1,17 +1,12 @@
-"""A location: one zone of one account of a provider, and the key that names it within a cluster."""
+"""A location: one zone of one account of a provider, with the settings that reach it."""
 
 from pydantic import Field, JsonValue
 
-from penstock.model.value import Value
+from penstock.model.value import WireMessage
 
 
-def location_key(account: str, name: str) -> str:
-    """The key of a location within its cluster: `account/name`."""
-    return f"{account}/{name}"
-
-
-class Location(Value):
-    """Where slices are created and listed, and the provider settings that reach it."""
+class Location(WireMessage):
+    """Where slices are created and listed."""
 
     provider: str
     """The provider's kind."""
@@ -19,8 +14,14 @@ class Location(Value):
     name: str
     """The zone, or `anywhere`."""
     settings: dict[str, JsonValue] = Field(default_factory=dict)
+    """The keys of the group's `provider` other than `kind`."""
 
     @property
     def key(self) -> str:
-        """Its key within the cluster."""
-        return location_key(self.account, self.name)
+        """Its name within the cluster: `account/name`."""
+        return f"{self.account}/{self.name}"
+
+    @property
+    def identity(self) -> "Location":
+        """The location without its settings, for messages that only name it."""
+        return self.model_copy(update={"settings": {}}) if self.settings else self

@@ -5,8 +5,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from penstock.model.location import Location
 from penstock.model.resources import Resources
 from penstock.model.shape import Shape
+from penstock.model.sightings import HostAddress
 from penstock.model.units import Count, Moment, Positive
 from penstock.model.value import JsonSchema, Value
 
@@ -61,33 +63,48 @@ class DrainTerms(Value):
     force: bool = False
 
 
-IN_FLIGHT = tuple(state for state in SliceState if state.in_flight)
-ENDED = tuple(state for state in SliceState if state.ended)
-
-
 def _any_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
 class Slice(Value):
-    """One ordered slice, in the ledger until the cloud confirms that it is gone.
-
-    `since` is when the slice entered its state; without it patience never ends and a READY slice has no grace. `drain` is set
-    from the moment a drain is ordered, before the slice itself reports DRAINING. `pool` and `chips` are what the slice charges
-    once its group is no longer configured. `location` is its location key, set once its group is configured elsewhere.
-    `sequence` counts the changes it has reported, so that a late report never undoes a newer one.
-    """
+    """One slice and all the autoscaler knows of it, in the ledger from its order until the cloud confirms that it is gone."""
 
     id: Annotated[str, Field(min_length=1)]
     group: str
     state: Annotated[SliceState, BeforeValidator(_any_case, json_schema_input_type=str)]
     since: Moment | None = None
+    """When it entered its state; without it patience never ends and a READY slice has no grace."""
     queued: bool = False
+    """Whether it waits in the cloud's queue."""
     drain: DrainTerms | None = None
+    """Set from the moment a drain is ordered, before the slice itself reports DRAINING."""
+    cause: str = ""
+    """Why it was launched: demand, minimum, warm, …; `adopted` if an audit found it in the cloud."""
+    started: bool = True
+    """Whether its workflow was started. A slice enters the ledger first."""
+    adopted: bool = False
+    """Whether an audit found its resource without a workflow."""
+    created_at: Moment | None = None
+    """When the cloud created the resource of an adopted slice."""
+    location: Location | None = None
+    """Where it is, if that is not where its group is configured."""
+    hosts: tuple[HostAddress, ...] = ()
     pool: str | None = None
+    """The pool that it charges `chips` to once its group is no longer configured."""
     chips: Count = 0
-    location: str | None = None
     sequence: Count = 0
+    """How many changes it has reported, so that a late report never undoes a newer one."""
+
+    @property
+    def is_launch(self) -> bool:
+        """Ordered and not started yet: nothing of it exists."""
+        return not self.started and not self.adopted
+
+    @property
+    def drains(self) -> bool:
+        """Draining, or ordered to drain."""
+        return self.drain is not None or self.state is SliceState.DRAINING
 
 
 class HostState(StrEnum):

@@ -24,3 +24,9 @@ class Value(BaseModel):
     def _shorthand(cls, described: JsonSchema) -> JsonSchema | None:
         """The schema of a shorter way to write the value, given the schema of the long one, which may be amended."""
         return None
+
+
+class WireMessage(Value):
+    """Base of messages between workflows. Unknown fields are ignored, so old and new workers run side by side in a rollout."""
+
+    model_config = Value.model_config | {"extra": "ignore"}

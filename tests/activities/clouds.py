@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from activities.providers.port import Listing, Observation, Order, Provider, ProviderError, Ref, Scope
+from activities.providers.port import Listing, Sighting, Order, Provider, ProviderError, Ref, Scope
 from tests.activities.waiting import until
 
 
@@ -58,7 +58,7 @@ def order_of(
     return cloud.fitted(order) if isinstance(cloud, Particular) else order
 
 
-async def observed(cloud: Cloud, ref: Ref, holds: Callable[[Observation], object]) -> Observation:
+async def observed(cloud: Cloud, ref: Ref, holds: Callable[[Sighting], object]) -> Sighting:
     return await until(lambda: cloud.provider.observe(ref), holds)
 
 

@@ -13,7 +13,7 @@ from activities.providers.port import (
     Deleting,
     Gone,
     Invalid,
-    Observation,
+    Sighting,
     PermissionDenied,
     Phase,
     ProviderError,
@@ -35,7 +35,7 @@ async def what_is_created_comes_to_run_with_every_host_healthy(cloud: Cloud) -> 
     assert await cloud.provider.create(order) == Created(ref=order.ref)
     phases: list[Phase] = []
 
-    def healthy(seen: Observation) -> bool:
+    def healthy(seen: Sighting) -> bool:
         phases.append(seen.phase)
         return seen.healthy
 
@@ -97,14 +97,14 @@ async def deleting_goes_on_until_gone_and_stays_gone(cloud: Cloud) -> None:
     assert isinstance(await cloud.provider.delete(order.ref), Deleting | Gone)
     assert await until(lambda: cloud.provider.delete(order.ref), lambda left: isinstance(left, Gone)) == Gone(ref=order.ref)
     assert await cloud.provider.delete(order.ref) == Gone(ref=order.ref)
-    assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.GONE)
+    assert await cloud.provider.observe(order.ref) == Sighting(ref=order.ref, phase=Phase.GONE)
     assert (await listed(cloud)).items == ()
 
 
 async def deleting_what_never_was_is_gone(cloud: Cloud) -> None:
     ref = order_of(cloud).ref
     assert await cloud.provider.delete(ref) == Gone(ref=ref)
-    assert await cloud.provider.observe(ref) == Observation(ref=ref, phase=Phase.GONE)
+    assert await cloud.provider.observe(ref) == Sighting(ref=ref, phase=Phase.GONE)
 
 
 async def a_delete_that_failed_is_transient_and_can_be_repeated(cloud: Cloud) -> None:

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
 from activities.providers.local import DEFAULT_COMMAND, LocalProvider, settings_of
-from activities.providers.port import Host, Invalid, Observation, Order, Transient
+from activities.providers.port import Host, Invalid, Sighting, Order, Transient
 
 ORDER = Order(cluster="prod", group="workers", slice="a1", location="here")
 
@@ -78,7 +78,7 @@ def test_a_secret_is_in_the_call_and_in_no_message(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_a_host_that_does_not_say_which_slice_it_is_of_is_silent(status: int, text: str, answered: str | None) -> None:
-    async def observed() -> tuple[Observation, str, list[str | None]]:
+    async def observed() -> tuple[Sighting, str, list[str | None]]:
         tokens: list[str | None] = []
 
         async def health(request: web.Request) -> web.Response:

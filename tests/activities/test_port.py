@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.providers.port import Host, Labels, Observation, Phase, Ref, resource_name
+from activities.providers.port import Host, Labels, Sighting, Phase, Ref, resource_name
 
 RFC1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -27,9 +27,9 @@ def test_a_name_begins_with_what_people_know_the_slice_by_and_never_changes() ->
     assert resource_name(cluster="prod", group="v5e-16", slice_id="16_Hosts!") == "s-16-hosts-e2434e936b"
 
 
-def seen(*hosts: Host) -> Observation:
+def seen(*hosts: Host) -> Sighting:
     labels = Labels(cluster="prod", group="v5e-16", slice="a1")
-    return Observation(ref=Ref(location="us-west4-a", name="a1", labels=labels), phase=Phase.RUNNING, hosts=hosts)
+    return Sighting(ref=Ref(location="us-west4-a", name="a1", labels=labels), phase=Phase.RUNNING, hosts=hosts)
 
 
 def test_a_slice_is_healthy_when_every_host_answers_with_its_id() -> None:

@@ -12,7 +12,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import provision
 from activities.providers import port
-from activities.providers.port import Host, Labels, Observation, Ref
+from activities.providers.port import Host, Labels, Sighting, Ref
 from activities.providers.registry import Providers
 from activities.provision import MISTAKE_DELAY, ProvisionActivities, failure_of, order_of, sighting_of
 from activities.wakeups import Wakeups
@@ -283,7 +283,7 @@ def test_a_sighting_says_what_an_observation_amounts_to() -> None:
     ref = order_of(spec()).ref
     healthy = Host(address="a", asked=True, answered="v5e-16-a1")
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    seen = sighting_of(Observation(ref=ref, phase=Phase.RUNNING, hosts=(healthy, healthy)), at=at)
+    seen = sighting_of(Sighting(ref=ref, phase=Phase.RUNNING, hosts=(healthy, healthy)), at=at)
     assert (seen.addressed, seen.healthy, seen.at) == (True, True, at)
-    seen = sighting_of(Observation(ref=ref, phase=Phase.RUNNING, hosts=(healthy, Host(address="b", asked=True))), at=at)
+    seen = sighting_of(Sighting(ref=ref, phase=Phase.RUNNING, hosts=(healthy, Host(address="b", asked=True))), at=at)
     assert (seen.addressed, seen.healthy) == (True, False)

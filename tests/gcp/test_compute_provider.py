@@ -15,7 +15,7 @@ from activities.providers.port import (
     Deleting,
     FailureKind,
     Gone,
-    Observation,
+    Sighting,
     Order,
     Phase,
     Queued,
@@ -216,7 +216,7 @@ def test_machines_that_are_not_shown_yet_are_being_created(endpoints: Endpoints)
         await cloud.behave(quota=REGION_QUOTA, create_latency="1h")
         order = order_with(cloud, create_wait=0)
         assert await cloud.provider.create(order) == Created(ref=order.ref)
-        assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.CREATING)
+        assert await cloud.provider.observe(order.ref) == Sighting(ref=order.ref, phase=Phase.CREATING)
         assert await cloud.provider.delete(order.ref) == Deleting(ref=order.ref)
 
     on_a_cloud(endpoints, story)
@@ -267,7 +267,7 @@ def test_what_was_deleted_while_it_was_made_did_not_fail(endpoints: Endpoints, h
         order = order_with(cloud, hosts=hosts, create_wait=0)
         await cloud.provider.create(order)
         await until(lambda: cloud.provider.delete(order.ref), lambda left: isinstance(left, Gone))
-        assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.GONE)
+        assert await cloud.provider.observe(order.ref) == Sighting(ref=order.ref, phase=Phase.GONE)
 
     on_a_cloud(endpoints, story)
 
@@ -276,7 +276,7 @@ def test_without_leave_to_list_operations_what_is_not_shown_is_gone(endpoints: E
     async def story(cloud: ComputeCloud) -> None:
         order = order_of(cloud)
         await cloud.fault("zoneOperations.list", status=403, reason="forbidden", times=2)
-        assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.GONE)
+        assert await cloud.provider.observe(order.ref) == Sighting(ref=order.ref, phase=Phase.GONE)
         assert await cloud.provider.delete(order.ref) == Gone(ref=order.ref)
 
     on_a_cloud(endpoints, story)

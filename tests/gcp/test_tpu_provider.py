@@ -10,7 +10,7 @@ from aiohttp import web
 
 from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.port import Adopted, Created, Deleting, FailureKind, Gone, Observation, Order, Phase, Transient
+from activities.providers.port import Adopted, Created, Deleting, FailureKind, Gone, Sighting, Order, Phase, Transient
 from penstock.model.failures import Failure
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
@@ -88,7 +88,7 @@ def test_a_node_that_is_not_shown_yet_is_being_created(endpoints: Endpoints) -> 
         await cloud.behave(quota=QUOTA_IN_OPERATION, create_latency="1h")
         order = order_with(cloud, create_wait=0)
         assert await cloud.provider.create(order) == Created(ref=order.ref)
-        assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.CREATING)
+        assert await cloud.provider.observe(order.ref) == Sighting(ref=order.ref, phase=Phase.CREATING)
         assert await cloud.provider.delete(order.ref) == Deleting(ref=order.ref)
 
     on_a_cloud(endpoints, story)
@@ -114,7 +114,7 @@ def test_a_strangers_node_that_is_being_created_is_not_ours(endpoints: Endpoints
         order = order_with(cloud, create_wait=0)
         await cloud.provider.create(order)
         other = order.ref.model_copy(update={"labels": order.labels.model_copy(update={"cluster": "other"})})
-        assert await cloud.provider.observe(other) == Observation(ref=other, phase=Phase.GONE)
+        assert await cloud.provider.observe(other) == Sighting(ref=other, phase=Phase.GONE)
         assert await cloud.provider.delete(other) == Gone(ref=other)
 
     on_a_cloud(endpoints, story)
@@ -124,7 +124,7 @@ def test_without_leave_to_list_operations_what_is_not_shown_is_gone(endpoints: E
     async def story(cloud: TpuCloud) -> None:
         order = order_of(cloud)
         await cloud.fault("ListOperations", code="PERMISSION_DENIED", times=2)
-        assert await cloud.provider.observe(order.ref) == Observation(ref=order.ref, phase=Phase.GONE)
+        assert await cloud.provider.observe(order.ref) == Sighting(ref=order.ref, phase=Phase.GONE)
         assert await cloud.provider.delete(order.ref) == Gone(ref=order.ref)
 
     on_a_cloud(endpoints, story)

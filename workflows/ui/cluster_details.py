@@ -1,7 +1,7 @@
 """What the Temporal UI shows of an autoscaler while it runs: its groups, and the demand nobody can take."""
 
 from penstock.contract.answers import ClusterStatus, GroupStatus
-from penstock.model.slices import IN_FLIGHT, SliceState
+from penstock.model.slices import SliceState
 from penstock.wording import counted
 from workflows.ui import markdown_tables
 
@@ -53,7 +53,7 @@ def _notices(status: ClusterStatus) -> list[str]:
 
 def _row(group: GroupStatus) -> str:
     ready = group.slices.get(SliceState.READY, 0)
-    coming = sum(group.slices.get(state, 0) for state in IN_FLIGHT)
+    coming = sum(count for state, count in group.slices.items() if state.in_flight)
     leaving = sum(group.slices.values()) - ready - coming
     until = f" until {group.until:%Y-%m-%d %H:%M:%S} UTC" if group.until else ""
     name = group.name if group.configured else f"{group.name} (no longer configured)"

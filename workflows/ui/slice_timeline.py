@@ -1,6 +1,7 @@
 """A slice as the Temporal UI shows it: what it is, and a line for every move."""
 
 from penstock.contract.slices import SliceLifecycle
+from penstock.wording import counted
 from workflows.ui import markdown_tables
 
 _COLUMNS: markdown_tables.Columns = {"UTC": "left", "state": "left", "why": "left"}
@@ -15,7 +16,7 @@ def slice_timeline(lifecycle: SliceLifecycle) -> str:
         f"**{lifecycle.state}**{' (queued)' if lifecycle.queued else ''}"
         f"{f': {_cell(lifecycle.cause)}' if lifecycle.cause else ''}",
         "",
-        f"group `{spec.group}` · {spec.provider} in `{spec.location}` · {spec.hosts} host{'s' if spec.hosts > 1 else ''}"
+        f"group `{spec.group}` · {spec.location.provider} in `{spec.location.name}` · {counted(spec.hosts, 'host')}"
         f"{f' · {kind}' if kind else ''} · ordered {lifecycle.ordered_at:%Y-%m-%d %H:%M:%S} for {_cell(spec.cause) or 'demand'}",
     ]
     if lifecycle.failure is not None:

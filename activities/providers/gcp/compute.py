@@ -43,11 +43,11 @@ from activities.providers.port import (
     Gone,
     Host,
     Listing,
-    Observation,
     Order,
     Phase,
     Queued,
     Ref,
+    Sighting,
     Transient,
 )
 
@@ -95,11 +95,11 @@ class ComputeProvider:
                 raise error_of(fault, place)
             return Queued(ref=order.ref) if order.queued else Created(ref=order.ref)
 
-    async def observe(self, ref: Ref) -> Observation:
+    async def observe(self, ref: Ref) -> Sighting:
         """Look at all the machines, and ask those that are up for their health."""
         with translated(self._place(ref.location)):
             found = await self._looked_for(ref)
-            if isinstance(found, Observation):
+            if isinstance(found, Sighting):
                 return found
             hosts = await self._hosts(found)
         return _observation(found, hosts)
@@ -125,7 +125,7 @@ class ComputeProvider:
         """Delete every machine that is not on its way out; what is stopping or not shown yet is deleted once that is over."""
         with translated(self._place(ref.location)):
             found = await self._looked_for(ref)
-            if isinstance(found, Observation):
+            if isinstance(found, Sighting):
                 return Gone(ref=ref) if found.phase is Phase.GONE else Deleting(ref=ref)
             ending = [self._delete(machine, ref.location) for machine in found.machines if not machine.stopping]
             for outcome in await asyncio.gather(*ending, return_exceptions=True):
@@ -193,7 +193,7 @@ class ComputeProvider:
                 continue
         return _operation_fault(seen)
 
-    async def _looked_for(self, ref: Ref) -> Slice | Observation:
+    async def _looked_for(self, ref: Ref) -> Slice | Sighting:
         """The slice; or, if none of its machines is shown, that it is being created or gone, with why its creation failed.
 
         Only the operation knows either. One that came true is looked for again: its machines may be younger than the look.
@@ -202,12 +202,12 @@ class ComputeProvider:
             return found
         making = await self._making(ref)
         if making is not None and not _done(making):
-            return Observation(ref=ref, phase=Phase.CREATING)
+            return Sighting(ref=ref, phase=Phase.CREATING)
         if making is None or (fault := _operation_fault(making)) is None:
             found = None if making is None else await self._slice(ref)
-            return found or Observation(ref=ref, phase=Phase.GONE)
+            return found or Sighting(ref=ref, phase=Phase.GONE)
         failure = failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
-        return Observation(ref=ref, phase=Phase.GONE, failure=failure)
+        return Sighting(ref=ref, phase=Phase.GONE, failure=failure)
 
     async def _making(self, ref: Ref) -> compute_v1.Operation | None:
         """The last operation that was to make the slice, if one is known; none is to who may not list them."""
@@ -320,14 +320,14 @@ def _adopted(order: Order, found: Slice) -> Adopted | Queued:
     return Queued(ref=order.ref) if found.phase is Phase.QUEUED else Adopted(ref=order.ref)
 
 
-def _observation(found: Slice, hosts: tuple[Host, ...]) -> Observation:
+def _observation(found: Slice, hosts: tuple[Host, ...]) -> Sighting:
     failure, maintained = None, [str(machine.sent.name) for machine in found.machines if machine.maintained]
     if maintained and found.phase in (Phase.RUNNING, Phase.FAILED):
         failure = under_maintenance(", ".join(maintained))
     elif found.phase is Phase.FAILED:
         stopped = [machine.sent.name for machine in found.machines if machine.phase(found.being_deleted) is Phase.FAILED]
         failure = Failure(kind=FailureKind.HOST_LOST, message=f"stopped, by hand or at the end of its run: {', '.join(stopped)}")
-    return Observation(ref=found.ref, phase=found.phase, hosts=hosts, created_at=found.created_at, failure=failure)
+    return Sighting(ref=found.ref, phase=found.phase, hosts=hosts, created_at=found.created_at, failure=failure)
 
 
 def _done(operation: compute_v1.Operation) -> bool:

@@ -30,11 +30,11 @@ from activities.providers.port import (
     Gone,
     Host,
     Listing,
-    Observation,
     Order,
     Phase,
     Queued,
     Ref,
+    Sighting,
     Transient,
 )
 
@@ -71,7 +71,7 @@ class TpuProvider:
                     return await self._enqueue(order, settings, node)
                 return await self._make(order, settings, node)
 
-    async def observe(self, ref: Ref) -> Observation:
+    async def observe(self, ref: Ref) -> Sighting:
         """Look at the node, or at what waits for one; its hosts are asked wherever they have addresses."""
         async with self._translated(ref.location):
             node, queued = await self._node(ref), None
@@ -84,7 +84,7 @@ class TpuProvider:
             missing = queued is None and bool(node.pb.queued_resource)
             hosts, queued = await asyncio.gather(self._hosts(ref, node), self._queued(ref) if missing else _known(queued))
         phase, failure = standing(node, queued)
-        seen = Observation(ref=ref, phase=phase, hosts=hosts, created_at=node.created_at, failure=failure)
+        seen = Sighting(ref=ref, phase=phase, hosts=hosts, created_at=node.created_at, failure=failure)
         return seen.model_copy(update={"phase": Phase.RUNNING}) if seen.healthy and phase is Phase.BOOTING else seen
 
     async def list(self, location: str, *, cluster: str) -> Listing:
@@ -205,24 +205,24 @@ class TpuProvider:
                     raise error_of(fault, self._place(order.location))
                 return
 
-    async def _without_node(self, ref: Ref, stranger: SeenNode | None, queued: SeenQueued | None) -> Observation:
+    async def _without_node(self, ref: Ref, stranger: SeenNode | None, queued: SeenQueued | None) -> Sighting:
         """What waits for a node, or lost it; or why there is nothing, unless others hold the name."""
         if queued is None and stranger is None:
             return await self._absent(ref)
         if queued is None or not is_ours(queued, ref):
-            return Observation(ref=ref, phase=Phase.GONE)
+            return Sighting(ref=ref, phase=Phase.GONE)
         hosts = (Host(),) * queued.hosts
         failure = queued.failure(self._place(ref.location))
-        return Observation(ref=ref, phase=queued.phase, hosts=hosts, created_at=queued.created_at, failure=failure)
+        return Sighting(ref=ref, phase=queued.phase, hosts=hosts, created_at=queued.created_at, failure=failure)
 
-    async def _absent(self, ref: Ref) -> Observation:
+    async def _absent(self, ref: Ref) -> Sighting:
         """Being created, or gone; with the reason, if its creation failed after the order was taken: only the operation knows."""
         making = await self._making(ref)
         if making is not None and not making.done:
-            return Observation(ref=ref, phase=Phase.CREATING)
+            return Sighting(ref=ref, phase=Phase.CREATING)
         fault = None if making is None else _operation_fault(making)
         failure = None if fault is None else failure_of(self._placed.spoken(ref, fault), self._place(ref.location))
-        return Observation(ref=ref, phase=Phase.GONE, failure=failure)
+        return Sighting(ref=ref, phase=Phase.GONE, failure=failure)
 
     async def _making(self, ref: Ref) -> operations_pb2.Operation | None:
         """The last operation that was to make the node or to queue it, if one is known; none is to who may not list them."""
@@ -265,7 +265,7 @@ class TpuProvider:
         pairs = zip(addresses, said, strict=False)
         return tuple(Host() if address is None else Host(address=address, asked=True, answered=word) for address, word in pairs)
 
-    def _listed(self, name: str, node: SeenNode | None, queued: SeenQueued | None, location: str) -> Observation | None:
+    def _listed(self, name: str, node: SeenNode | None, queued: SeenQueued | None, location: str) -> Sighting | None:
         if node is not None and (labels := node.owner) is not None:
             phase, failure = standing(node, queued)
             reach = self._connection.asking(node.health_said).reach
@@ -277,7 +277,7 @@ class TpuProvider:
         else:
             return None
         ref = Ref(location=location, name=name, labels=labels)
-        return Observation(ref=ref, phase=phase, hosts=hosts, created_at=created_at, failure=failure)
+        return Sighting(ref=ref, phase=phase, hosts=hosts, created_at=created_at, failure=failure)
 
     async def _node(self, ref: Ref) -> SeenNode | None:
         try:

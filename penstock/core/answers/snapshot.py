@@ -29,7 +29,7 @@ def snapshot_of(state: AutoscalerState) -> SnapshotWithIds:
         config=state.config,
         now=state.now,
         workload=demand.workload,
-        slices=tuple(p.model_copy(update={"drain": state.drains[p.id]}) if p.id in state.drains else p for p in state.slices),
+        slices=state.slices,
         usage=state.usage,
         health=health_of(state, state.config, state.now),
         standing=tuple(state.standing[owner] for owner in sorted(state.standing)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 from penstock.contract.answers import (
@@ -47,7 +48,11 @@ def status_of(state: AutoscalerState, since: int | None = None) -> ClusterStatus
         placed=orders.placed if orders else {},
         unmet=orders.unmet if orders else {},
         deferred=orders.deferred if orders else 0,
-        drains=tuple(DrainStatus(slice_id=s, cause=terms.cause, force=terms.force) for s, terms in sorted(state.drains.items())),
+        drains=tuple(
+            DrainStatus(slice_id=piece.id, cause=piece.drain.cause, force=piece.drain.force)
+            for piece in sorted(state.draining, key=attrgetter("id"))
+            if piece.drain is not None
+        ),
         standing=tuple(sorted(state.standing)),
         paused=state.paused,
         closing=state.closing,

@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.contract.answers import Difference
+from penstock.contract.slices import SliceLifecycle
 from penstock.model.failures import Phase
-from penstock.model.slices import IN_FLIGHT, Slice, SliceState
-from penstock.model.units import Moment
+from penstock.model.sightings import Sighting
+from penstock.model.slices import Slice
 
 NO_WORKFLOW = "no_workflow"
 NO_RESOURCE = "no_resource"
@@ -18,114 +19,106 @@ LOST = "lost"
 FOREIGN = "foreign"
 
 _WITHOUT_RESOURCE = {LOST: NO_RESOURCE, NO_WORKFLOW: NOWHERE}
-"""What a difference becomes when the resource goes away: the slice is as wrong as before."""
-_NEEDS_RESOURCE = (SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY, SliceState.DRAINING)
-"""States in which the cloud must have the slice; before them it is asked for, after them given back."""
-_STANDING = (*IN_FLIGHT, SliceState.READY, SliceState.DRAINING)
-"""States of a slice that is not leaving."""
-
-
-class Resource(NamedTuple):
-    """One resource labelled ours; `location` names the location as `account/location`."""
-
-    slice_id: str
-    group: str
-    location: str
-    name: str
-    phase: Phase
-    created_at: Moment | None = None
-    hosts: int = 1
-    made: bool = True
-    """Whether an order of ours made it; else somebody copied our labels."""
-
-
-class Claim(NamedTuple):
-    """What a running slice workflow claims of its slice, and where that is."""
-
-    group: str
-    state: SliceState
-    location: str
+"""What a difference becomes when the resource disappears: the slice still has the same problem."""
 
 
 class Findings(NamedTuple):
-    """What an audit of one location has to act on.
+    """The result of an audit of one location."""
 
-    `orphans`: resources that no workflow looks after. `missing`: slices of the ledger that are nowhere. `unreported`: resources
-    here whose workflows run, and whose slices the ledger does not have.
-    """
-
-    orphans: tuple[Resource, ...] = ()
+    orphans: tuple[Sighting, ...] = ()
+    """Resources without a workflow."""
     missing: tuple[str, ...] = ()
-    unreported: tuple[Resource, ...] = ()
+    """Slices of the ledger with neither a resource nor a workflow."""
+    unreported: tuple[Sighting, ...] = ()
+    """Resources whose workflows run, and whose slices are not in the ledger."""
 
 
-def findings(
-    resources: Iterable[Resource], *, ledger: Iterable[Slice], running: Collection[str], starting: Collection[str], complete: bool
-) -> Findings:
-    """What is nobody's here. `ledger` holds this location's slices, and any that a resource here belongs to.
+def findings(sightings: Iterable[Sighting], *, ledger: Iterable[Slice], running: Collection[str], complete: bool) -> Findings:
+    """Reconcile one location. `ledger` holds this location's slices, and any that a resource here belongs to.
 
-    `running` are slices whose workflows run, `starting` those whose workflows are about to. Unless the list was `complete`,
-    nothing is missing.
+    `running` are slices whose workflows run. A slice that is about to be started counts as one of them. Unless the listing was
+    `complete`, nothing is missing.
     """
-    here = [resource for resource in resources if resource.phase is not Phase.GONE]
-    slices = {piece.id for piece in ledger}
-    present = {resource.slice_id for resource in here}
-    looked_after = {*running, *starting}
+    here = [sighting for sighting in sightings if sighting.phase is not Phase.GONE]
+    slices = {piece.id: piece for piece in ledger}
+    present = {sighting.slice_id for sighting in here}
+    owned = {*running, *(piece.id for piece in slices.values() if not piece.started)}
     return Findings(
-        orphans=tuple(resource for resource in here if resource.slice_id not in looked_after),
-        missing=tuple(sorted(slices - present - looked_after)) if complete else (),
-        unreported=tuple(resource for resource in here if resource.slice_id in running and resource.slice_id not in slices),
+        orphans=tuple(sighting for sighting in here if sighting.slice_id not in owned),
+        missing=tuple(sorted(slices.keys() - present - owned)) if complete else (),
+        unreported=tuple(one for one in here if one.slice_id in running and one.slice_id not in slices),
     )
 
 
 def differences(
     ledger: Sequence[Slice],
     *,
-    starting: Collection[str],
-    workflows: Mapping[str, Claim],
-    resources: Sequence[Resource],
+    workflows: Mapping[str, SliceLifecycle],
+    listed: Mapping[str, Sequence[Sighting]],
     locations: Mapping[str, str],
     unlisted: Collection[str],
 ) -> tuple[Difference, ...]:
     """Every difference between ledger, workflows and cloud, by slice.
 
-    `locations` maps each configured group to its location key. A location that could not be listed is no evidence of absence, and
-    slices on their way or leaving are no difference by themselves.
+    `listed` holds the resources by location key, `locations` the location key of each configured group. A location that could not
+    be listed is no evidence of absence. A slice that is starting or leaving is no difference by itself.
     """
     slices = {piece.id: piece for piece in ledger}
-    here = [resource for resource in resources if resource.phase is not Phase.GONE]
-    present: dict[str, list[Resource]] = {}
-    for resource in here:
-        if resource.made:
-            present.setdefault(resource.slice_id, []).append(resource)
-    found = [_foreign(resource) for resource in here if not resource.made]
+    resources = [
+        _Resource(location, sighting)
+        for location, sightings in listed.items()
+        for sighting in sightings
+        if sighting.phase is not Phase.GONE
+    ]
+    present: dict[str, list[_Resource]] = {}
+    for resource in resources:
+        if resource.sighting.is_ours:
+            present.setdefault(resource.sighting.slice_id, []).append(resource)
+    found = [_foreign(resource) for resource in resources if not resource.sighting.is_ours]
     for slice_id in sorted({*slices, *workflows, *present}):
-        one = _Slice(slice_id, slices.get(slice_id), workflows.get(slice_id), tuple(present.get(slice_id, ())))
-        if slice_id not in starting:
+        piece = slices.get(slice_id)
+        one = _Slice(slice_id, piece, workflows.get(slice_id), tuple(present.get(slice_id, ())))
+        if piece is None or piece.started:
             found += one.differences(locations, unlisted)
     return tuple(found)
 
 
-def _foreign(resource: Resource) -> Difference:
-    """Not ours to delete, whatever its labels say."""
-    told = (
-        f"resource {resource.name} ({resource.phase}) in {resource.location} carries the labels of slice {resource.slice_id}, "
-        "but Penstock did not make it and never touches it: take the labels off, or delete it, in the cloud"
+class _Resource(NamedTuple):
+    """A listed resource and the key of its location."""
+
+    location: str
+    sighting: Sighting
+
+    @property
+    def name(self) -> str:
+        return self.sighting.ref.name
+
+    @property
+    def phase(self) -> Phase:
+        return self.sighting.phase
+
+
+def _foreign(resource: _Resource) -> Difference:
+    """A resource with copied labels. It is not ours, so it is never deleted."""
+    labels = resource.sighting.labels
+    message = (
+        f"resource {resource.name} ({resource.phase}) in {resource.location} carries the labels of slice {labels.slice}, "
+        "but Penstock did not create it and never touches it: remove the labels, or delete it, in the cloud"
     )
-    return Difference(slice_id=resource.slice_id, group=resource.group, location=resource.location, kind=FOREIGN, message=told)
+    return Difference(slice_id=labels.slice, group=labels.group, location=resource.location, kind=FOREIGN, message=message)
 
 
 def settled(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
-    """Differences that two looks agree on, as the second saw them: what was in motion at one of them does not count."""
+    """Differences that two readings agree on, as the second showed them. A transition in progress at one of them does not count."""
     before = {_what(difference) for difference in first}
     return tuple(difference for difference in second if _what(difference) in before)
 
 
 def _what(difference: Difference) -> tuple[str, ...]:
-    """What makes a difference the same at two looks.
+    """The identity of a difference across two readings.
 
-    A resource goes on from phase to phase and at last goes away while nobody looks after it. Two reading that disagree on a
-    state disagree on another one as soon as one of them moves.
+    A resource without a workflow moves from phase to phase and disappears at last: still the same difference. Ledger and workflow
+    that disagree on another state than before are a new difference.
     """
     if difference.kind == STATE:
         return difference.slice_id, STATE, difference.message
@@ -137,15 +130,15 @@ class _Slice(NamedTuple):
 
     id: str
     entry: Slice | None
-    workflow: Claim | None
-    resources: tuple[Resource, ...]
+    workflow: SliceLifecycle | None
+    resources: tuple[_Resource, ...]
 
     def differences(self, locations: Mapping[str, str], unlisted: Collection[str]) -> list[Difference]:
         location = self._location(locations)
         found = [
-            self._unlike(location),
-            self._unkept(location, unlisted),
-            self._unheld(location, unlisted),
+            self._out_of_step(location),
+            self._unowned(location, unlisted),
+            self._without_resource(location, unlisted),
             self._lost(location),
             self._doubled(location),
         ]
@@ -155,60 +148,61 @@ class _Slice(NamedTuple):
         if self.resources:
             return self.resources[0].location
         if self.workflow is not None:
-            return self.workflow.location
+            return self.workflow.spec.location.key
         return locations.get(self.entry.group, "") if self.entry is not None else ""
 
     def _group(self) -> str:
-        known = (self.entry, self.workflow, *self.resources)
-        return next(one.group for one in known if one is not None)
+        if self.entry is not None:
+            return self.entry.group
+        return self.workflow.spec.group if self.workflow is not None else self.resources[0].sighting.group
 
     def _difference(self, kind: str, location: str, message: str) -> Difference:
         return Difference(slice_id=self.id, group=self._group(), location=location, kind=kind, message=message)
 
-    def _unlike(self, location: str) -> Difference | None:
-        """Ledger and workflow against each other."""
+    def _out_of_step(self, location: str) -> Difference | None:
+        """Ledger and workflow disagree."""
         if self.workflow is None:
             return None
         if self.entry is None:
-            told = f"a workflow looks after slice {self.id} ({self.workflow.state}), but it is not in the ledger"
-            return self._difference(NOT_IN_LEDGER, location, told)
+            message = f"slice {self.id} has a workflow ({self.workflow.state}), but is not in the ledger"
+            return self._difference(NOT_IN_LEDGER, location, message)
         if self.entry.state is not self.workflow.state:
-            told = f"the ledger has slice {self.id} as {self.entry.state}, its workflow as {self.workflow.state}"
-            return self._difference(STATE, location, told)
+            message = f"the ledger has slice {self.id} as {self.entry.state}, its workflow as {self.workflow.state}"
+            return self._difference(STATE, location, message)
         return None
 
-    def _unkept(self, location: str, unlisted: Collection[str]) -> Difference | None:
-        """Something exists, in the cloud or in the ledger, that no workflow looks after."""
+    def _unowned(self, location: str, unlisted: Collection[str]) -> Difference | None:
+        """A resource, or an entry of the ledger, without a workflow."""
         if self.workflow is not None:
             return None
         if self.resources:
             first = self.resources[0]
-            told = f"resource {first.name} ({first.phase}) in {location} is ours, but no workflow looks after slice {self.id}"
-            return self._difference(NO_WORKFLOW, location, told)
+            message = f"resource {first.name} ({first.phase}) in {location} is ours, but slice {self.id} has no workflow"
+            return self._difference(NO_WORKFLOW, location, message)
         assert self.entry is not None
-        told = f"slice {self.id} is {self.entry.state} in the ledger, but no workflow looks after it"
+        message = f"slice {self.id} is {self.entry.state} in the ledger, but has no workflow"
         if location in unlisted:
-            return self._difference(NO_WORKFLOW, location, told)
-        return self._difference(NOWHERE, location, f"{told} and the cloud does not have it")
+            return self._difference(NO_WORKFLOW, location, message)
+        return self._difference(NOWHERE, location, f"{message} and the cloud does not have it")
 
-    def _unheld(self, location: str, unlisted: Collection[str]) -> Difference | None:
-        """Both ledger and workflow count on a resource that the cloud does not have."""
+    def _without_resource(self, location: str, unlisted: Collection[str]) -> Difference | None:
+        """Ledger and workflow expect a resource that the cloud does not have."""
         if self.entry is None or self.workflow is None or self.resources or location in unlisted:
             return None
-        if self.entry.state not in _NEEDS_RESOURCE:
+        if not self.entry.state.has_resource:
             return None
-        told = f"slice {self.id} is {self.entry.state} in the ledger, but the cloud does not have it in {location}"
-        return self._difference(NO_RESOURCE, location, told)
+        message = f"slice {self.id} is {self.entry.state} in the ledger, but the cloud does not have it in {location}"
+        return self._difference(NO_RESOURCE, location, message)
 
     def _lost(self, location: str) -> Difference | None:
-        """The cloud took it away or gave it up, and nobody has noticed."""
-        if self.entry is None or self.workflow is None or self.entry.state not in _STANDING or not self.resources:
+        """The cloud preempted, failed or deletes it, and neither ledger nor workflow shows it."""
+        if self.entry is None or self.workflow is None or not self.entry.state.live or not self.resources:
             return None
         phases = {resource.phase for resource in self.resources}
         if not phases <= {Phase.PREEMPTED, Phase.FAILED, Phase.DELETING}:
             return None
-        told = f"slice {self.id} is {self.entry.state} in the ledger, but {self.resources[0].phase} in the cloud"
-        return self._difference(LOST, location, told)
+        message = f"slice {self.id} is {self.entry.state} in the ledger, but {self.resources[0].phase} in the cloud"
+        return self._difference(LOST, location, message)
 
     def _doubled(self, location: str) -> Difference | None:
         if len(self.resources) < 2:

@@ -1,4 +1,4 @@
-"""The lifecycle of a slice: the one table of moves, and `advance`, through which alone a slice moves."""
+"""The lifecycle of a slice: one table of moves, and `advance`, the only function that moves a slice."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter
 
-from penstock.contract.inventories import Sighting
 from penstock.contract.slices import (
     CancelDrainCommand,
     ConfirmEmptyCommand,
@@ -17,105 +16,103 @@ from penstock.contract.slices import (
     SliceCommand,
     SliceLifecycle,
     SliceReport,
-    SliceSpec,
 )
-from penstock.model.cluster import Provider
 from penstock.model.failures import Failure, FailureKind, Phase
-from penstock.model.location import location_key
-from penstock.model.slices import ENDED, IN_FLIGHT, DrainTerms, SliceState
+from penstock.model.sightings import Sighting
+from penstock.model.slices import DrainTerms, SliceState
 from penstock.model.units import format_seconds
 
 KEPT_MOVES = 40
-"""Lines of a timeline that are kept: a slice that is drained and called back every day still fits on a screen."""
+"""Lines of a timeline that are kept: they fit on a screen."""
 CANCELLED = "cancelled"
-"""Why a slice leaves whose workflow was cancelled."""
+"""The cause of a slice whose workflow was cancelled."""
 OVERDUE = "deletion overdue"
-"""How the cause of a slice begins that the cloud does not let go."""
+"""Precedes the cause of a slice that the cloud does not delete in time."""
 
 MOVES: Mapping[SliceState, Mapping[SliceState, str]] = {
     SliceState.REQUESTING: {
         SliceState.BOOTING: "the cloud shows it",
-        SliceState.DELETING: "refused, overdue, lost, or not wanted any more",
+        SliceState.DELETING: "refused, overdue, lost, or no longer wanted",
     },
     SliceState.BOOTING: {
         SliceState.INITIALIZING: "every host has an address",
-        SliceState.DELETING: "overdue, lost, or not wanted any more",
+        SliceState.DELETING: "overdue, lost, or no longer wanted",
     },
     SliceState.INITIALIZING: {
         SliceState.READY: "every host answers its health check with this slice's id",
-        SliceState.DELETING: "overdue, lost, or not wanted any more",
+        SliceState.DELETING: "overdue, lost, or no longer wanted",
     },
     SliceState.READY: {
-        SliceState.DRAINING: "told to empty",
-        SliceState.DELETING: "lost, or told to delete",
+        SliceState.DRAINING: "drain ordered",
+        SliceState.DELETING: "lost, or deletion ordered",
     },
     SliceState.DRAINING: {
-        SliceState.READY: "told to serve again, or not empty at the deadline",
-        SliceState.DELETING: "empty, forced at the deadline, lost, or told to delete",
+        SliceState.READY: "drain cancelled, or not empty at the deadline",
+        SliceState.DELETING: "empty, forced at the deadline, lost, or deletion ordered",
     },
     SliceState.DELETING: {
-        SliceState.TERMINATED: "the cloud says that it is gone",
-        SliceState.FAILED: "the cloud says that it is gone, after a failure",
+        SliceState.TERMINATED: "the cloud confirms that it is gone",
+        SliceState.FAILED: "the cloud confirms that it is gone, after a failure",
     },
     SliceState.TERMINATED: {},
     SliceState.FAILED: {},
 }
-"""From each state: where a slice may move, and what causes it. Nothing else moves a slice."""
+"""From each state: the states that a slice may move to, and why. No other move exists."""
 
 _COMMAND: TypeAdapter[SliceCommand] = TypeAdapter(SliceCommand)
-"""Made once here, for workflow modules are imported anew for every workflow."""
-_WAY_UP = (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY)
-_WITH_HOSTS = (SliceState.INITIALIZING, SliceState.READY, SliceState.DRAINING)
+"""Built once here, because the workflow sandbox imports workflow modules anew for every workflow."""
+_WAY_UP = tuple(state for state in SliceState if state.serves)
+"""The states of a slice that starts, in order."""
 
 
 class CreateAnswered(NamedTuple):
     """The cloud answered a create call."""
 
     at: datetime
-    asked: CreateResult
+    result: CreateResult
 
 
 class Observed(NamedTuple):
-    """Somebody looked at the slice in the cloud."""
+    """A look at the cloud showed the slice."""
 
     at: datetime
     sighting: Sighting
 
 
 class CommandReceived(NamedTuple):
-    """The autoscaler wrote."""
+    """A command of the autoscaler arrived."""
 
     at: datetime
     command: SliceCommand
 
 
 class Overdue(NamedTuple):
-    """The deadline of a state passed, and a last look changed nothing."""
+    """The deadline of a state passed, and one more look at the cloud did not move the slice."""
 
     at: datetime
     state: SliceState
 
 
 class Cancelled(NamedTuple):
-    """Somebody cancelled the slice's workflow."""
+    """The workflow of the slice was cancelled."""
 
     at: datetime
 
 
 class DeletionOverdue(NamedTuple):
-    """The cloud was asked long enough, and the slice is still there."""
+    """The slice still exists long after its deletion was requested."""
 
     at: datetime
 
 
 class DeletionConfirmed(NamedTuple):
-    """The cloud answered a delete call: it does not exist."""
+    """A delete call found that the resource does not exist."""
 
     at: datetime
 
 
 class Reported(NamedTuple):
-    """The autoscaler was told of everything up to a move."""
+    """The autoscaler received every change up to `sequence`."""
 
     at: datetime
     sequence: int
@@ -124,16 +121,16 @@ class Reported(NamedTuple):
 LifecycleEvent: TypeAlias = (
     CreateAnswered | Observed | CommandReceived | Overdue | Cancelled | DeletionOverdue | DeletionConfirmed | Reported
 )
-"""Everything that can happen to a slice."""
+"""The events of a slice."""
 
 
 def advance(lifecycle: SliceLifecycle, event: LifecycleEvent) -> SliceLifecycle:
-    """The lifecycle after the event. Never fails: what comes late or does not fit is no news."""
+    """The lifecycle after the event. Never fails: an event that is late or does not fit changes nothing."""
     return _ADVANCE[type(event)](lifecycle, event)
 
 
 def deadline_seconds(lifecycle: SliceLifecycle) -> float | None:
-    """How long a slice may stay in the state it has just come into; None for as long as it takes."""
+    """How long a slice may stay in its current state; None without a limit."""
     timeouts = lifecycle.spec.timeouts
     if lifecycle.state is SliceState.REQUESTING and lifecycle.queued:
         return None
@@ -146,7 +143,7 @@ def deadline_seconds(lifecycle: SliceLifecycle) -> float | None:
 
 
 def report_of(lifecycle: SliceLifecycle) -> SliceReport:
-    """Where the slice is, for its autoscaler."""
+    """The report of the slice to its autoscaler."""
     return SliceReport(
         slice_id=lifecycle.spec.slice_id,
         group=lifecycle.spec.group,
@@ -158,31 +155,28 @@ def report_of(lifecycle: SliceLifecycle) -> SliceReport:
         queued=lifecycle.queued,
         cause=lifecycle.cause,
         drain=lifecycle.drain if lifecycle.state is SliceState.DRAINING else None,
-        location=spec_location_key(lifecycle.spec),
+        launched_for=lifecycle.spec.cause,
+        location=lifecycle.spec.location.identity,
+        hosts=lifecycle.hosts,
         failure=lifecycle.failure,
     )
 
 
-def spec_location_key(spec: SliceSpec) -> str:
-    """Where a slice was ordered, as its inventory knows it."""
-    return location_key(Provider.model_validate({**spec.settings, "kind": spec.provider}).account, spec.location)
-
-
 def parse_command(raw: Any) -> SliceCommand:
-    """A command as it came over the wire; raises `ValidationError` if it is none."""
+    """Parse the payload of the signal `command`; raises `ValidationError`."""
     return _COMMAND.validate_python(raw)
 
 
 def _answered(lifecycle: SliceLifecycle, event: CreateAnswered) -> SliceLifecycle:
-    """A rate limit is waited out: its failure stands until the next answer. Any other refusal ends the slice."""
-    outcome, failure = event.asked.outcome, event.asked.failure
+    """After a rate limit the create call is repeated: its failure stands until the next answer. Any other refusal ends the slice."""
+    outcome, failure = event.result.outcome, event.result.failure
     if outcome == "refused":
         if lifecycle.state is not SliceState.REQUESTING or failure is None:
             return lifecycle
         if failure.kind is FailureKind.RATE_LIMIT:
             return _noted(lifecycle, event.at, f"{failure.kind}: {failure.message}", failure=failure)
         return _failed(lifecycle, event.at, failure)
-    if lifecycle.state in ENDED or lifecycle.created:
+    if lifecycle.state.ended or lifecycle.created:
         return lifecycle
     if lifecycle.state is not SliceState.REQUESTING:
         return lifecycle.model_copy(update={"created": True})
@@ -190,29 +184,39 @@ def _answered(lifecycle: SliceLifecycle, event: CreateAnswered) -> SliceLifecycl
     return _in_queue(taken, event.at, queued=True) if outcome == "queued" else taken
 
 
-def _seen(lifecycle: SliceLifecycle, event: Observed) -> SliceLifecycle:
+def _observed(lifecycle: SliceLifecycle, event: Observed) -> SliceLifecycle:
     sighting = event.sighting
-    if lifecycle.state is SliceState.DELETING or lifecycle.state in ENDED:
+    if not lifecycle.state.live:
         return lifecycle
     loss = _loss(lifecycle, sighting)
     if loss is not None:
         return _failed(lifecycle, event.at, loss)
     if sighting.phase in (Phase.QUEUED, Phase.CREATING):
         return _in_queue(lifecycle, event.at, queued=sighting.phase is Phase.QUEUED)
+    lifecycle = _with_addresses(lifecycle, event.at, sighting)
     return _up_to(lifecycle, event.at, _reached(sighting, hosts=lifecycle.spec.hosts))
 
 
+def _with_addresses(lifecycle: SliceLifecycle, at: datetime, sighting: Sighting) -> SliceLifecycle:
+    """The lifecycle with its hosts' addresses. Only a change after the first addresses is a line of its own."""
+    if not sighting.addressed or sighting.addresses == lifecycle.hosts:
+        return lifecycle
+    if not lifecycle.state.has_hosts:
+        return lifecycle.model_copy(update={"hosts": sighting.addresses})
+    return _noted(lifecycle, at, "addresses of hosts changed", hosts=sighting.addresses)
+
+
 def _loss(lifecycle: SliceLifecycle, sighting: Sighting) -> Failure | None:
-    """How a sighting says that the slice is lost. What the cloud has not confirmed to exist cannot be missing."""
+    """The failure, if the sighting shows that the slice is lost. A slice that the cloud never confirmed cannot be missing."""
     match sighting.phase:
         case Phase.PREEMPTED:
             return sighting.failure or Failure(kind=FailureKind.PREEMPTED, message="the cloud took it back")
         case Phase.FAILED:
-            return sighting.failure or Failure(kind=FailureKind.GONE, message="the cloud gave it up and did not say why")
+            return sighting.failure or Failure(kind=FailureKind.GONE, message="the cloud failed it without giving a reason")
         case Phase.GONE if lifecycle.created:
-            return sighting.failure or Failure(kind=FailureKind.GONE, message="it is not in the cloud any more")
-    if sighting.silent_hosts and lifecycle.state in _WITH_HOSTS:
-        hosts = ", ".join(map(str, sighting.silent_hosts))
+            return sighting.failure or Failure(kind=FailureKind.GONE, message="the cloud no longer has it")
+    if sighting.lost_hosts and lifecycle.state.has_hosts:
+        hosts = ", ".join(map(str, sighting.lost_hosts))
         return sighting.failure or Failure(
             kind=FailureKind.HOST_LOST, message=f"no answer from host {hosts} of {lifecycle.spec.hosts}"
         )
@@ -220,7 +224,7 @@ def _loss(lifecycle: SliceLifecycle, sighting: Sighting) -> Failure | None:
 
 
 def _in_queue(lifecycle: SliceLifecycle, at: datetime, *, queued: bool) -> SliceLifecycle:
-    """Whether it waits in the cloud's queue. Time in the queue does not count: afterwards the state begins anew."""
+    """Enter or leave the cloud's queue. Time in the queue does not count towards the deadline of the state."""
     if lifecycle.state is not SliceState.REQUESTING or lifecycle.queued is queued:
         return lifecycle
     if queued:
@@ -229,19 +233,19 @@ def _in_queue(lifecycle: SliceLifecycle, at: datetime, *, queued: bool) -> Slice
 
 
 def _reached(sighting: Sighting, *, hosts: int) -> SliceState | None:
-    """How far the slice has come by what was seen. One with too few hosts, or too many, is not whole, however well they are."""
+    """The state that the sighting implies. A slice with too few or too many hosts is not complete, however healthy they are."""
     if sighting.phase is Phase.BOOTING:
         return SliceState.BOOTING
     if sighting.phase is not Phase.RUNNING:
         return None
-    if not sighting.addressed or sighting.hosts not in (None, hosts):
+    if not sighting.addressed or len(sighting.hosts) != hosts:
         return SliceState.BOOTING
     return SliceState.READY if sighting.healthy else SliceState.INITIALIZING
 
 
 def _up_to(lifecycle: SliceLifecycle, at: datetime, goal: SliceState | None) -> SliceLifecycle:
-    """The lifecycle moved forward to the goal, one state at a time; a goal that lies behind it is no news."""
-    if goal is None or lifecycle.state not in IN_FLIGHT:
+    """The lifecycle moved forward to the goal, one state at a time; unchanged if it is already there or further."""
+    if goal is None or not lifecycle.state.in_flight:
         return lifecycle
     for state in _WAY_UP[_WAY_UP.index(lifecycle.state) + 1 : _WAY_UP.index(goal) + 1]:
         born: datetime = lifecycle.born_at or at
@@ -251,34 +255,32 @@ def _up_to(lifecycle: SliceLifecycle, at: datetime, goal: SliceState | None) -> 
     return lifecycle
 
 
-def _told(lifecycle: SliceLifecycle, event: CommandReceived) -> SliceLifecycle:
+def _commanded(lifecycle: SliceLifecycle, event: CommandReceived) -> SliceLifecycle:
     match event.command:
         case DrainCommand(terms=terms):
             return _drained(lifecycle, event.at, terms)
         case CancelDrainCommand() if lifecycle.state is SliceState.DRAINING:
-            return _back_to_work(lifecycle, event.at, "told to serve again")
+            return _back_to_work(lifecycle, event.at, "drain cancelled")
         case ConfirmEmptyCommand() if lifecycle.state is SliceState.DRAINING:
-            return _leaving(
-                lifecycle.model_copy(update={"confirmed": True}), event.at, lifecycle.cause, f"empty; {lifecycle.cause}"
-            )
+            return _leaving(lifecycle, event.at, lifecycle.cause, f"empty; {lifecycle.cause}")
         case DeleteCommand(cause=cause):
             return _leaving(lifecycle, event.at, cause, cause)
     return lifecycle
 
 
 def _drained(lifecycle: SliceLifecycle, at: datetime, terms: DrainTerms) -> SliceLifecycle:
-    """Before READY nothing runs there, so that a drain is a delete. A drain under way can only become a forced one."""
-    if lifecycle.state in IN_FLIGHT:
+    """Before READY no work runs there, so a drain is a deletion. A drain in progress can only become a forced one."""
+    if lifecycle.state.in_flight:
         return _leaving(lifecycle, at, terms.cause, terms.cause)
     if lifecycle.state is SliceState.READY:
-        return _moved(lifecycle, SliceState.DRAINING, at, terms.cause, drain=terms, cause=terms.cause, confirmed=False)
+        return _moved(lifecycle, SliceState.DRAINING, at, terms.cause, drain=terms, cause=terms.cause)
     if lifecycle.state is SliceState.DRAINING and terms.force and (lifecycle.drain is None or not lifecycle.drain.force):
         return lifecycle.model_copy(update={"drain": terms, "cause": terms.cause})
     return lifecycle
 
 
 def _back_to_work(lifecycle: SliceLifecycle, at: datetime, why: str) -> SliceLifecycle:
-    return _moved(lifecycle, SliceState.READY, at, why, drain=None, cause="", confirmed=False)
+    return _moved(lifecycle, SliceState.READY, at, why, drain=None, cause="")
 
 
 def _overdue(lifecycle: SliceLifecycle, event: Overdue) -> SliceLifecycle:
@@ -307,10 +309,11 @@ def _timeout(kind: FailureKind, what: str, allowed: str) -> Failure:
 
 
 def _deletion_overdue(lifecycle: SliceLifecycle, event: DeletionOverdue) -> SliceLifecycle:
-    """Said once: the cloud is asked on."""
-    if lifecycle.state is not SliceState.DELETING or lifecycle.cause.startswith(OVERDUE):
+    """Noted once; the delete call is still repeated."""
+    if lifecycle.state is not SliceState.DELETING or lifecycle.deletion_overdue:
         return lifecycle
-    return _noted(lifecycle, event.at, f"{OVERDUE}: the cloud is asked on", cause=f"{OVERDUE}: {lifecycle.cause}")
+    cause = f"{OVERDUE}: {lifecycle.cause}"
+    return _noted(lifecycle, event.at, f"{OVERDUE}; the delete call is repeated", cause=cause, deletion_overdue=True)
 
 
 def _confirmed_gone(lifecycle: SliceLifecycle, event: DeletionConfirmed) -> SliceLifecycle:
@@ -325,7 +328,7 @@ def _reported(lifecycle: SliceLifecycle, event: Reported) -> SliceLifecycle:
 
 
 def _leaving(lifecycle: SliceLifecycle, at: datetime, cause: str, why: str) -> SliceLifecycle:
-    """Not wanted any more: that no failure stands makes it end TERMINATED."""
+    """Delete a slice that is no longer wanted. Without a failure it ends TERMINATED."""
     return _moved(lifecycle, SliceState.DELETING, at, why, cause=cause, failure=None, queued=False)
 
 
@@ -335,22 +338,22 @@ def _failed(lifecycle: SliceLifecycle, at: datetime, failure: Failure) -> SliceL
 
 
 def _moved(lifecycle: SliceLifecycle, state: SliceState, at: datetime, why: str, **changes: Any) -> SliceLifecycle:
-    """The lifecycle in another state, if the table allows it."""
+    """The lifecycle in another state, if the table of moves allows it."""
     if state not in MOVES[lifecycle.state]:
         return lifecycle
     return _noted(lifecycle.model_copy(update={"state": state}), at, why, since=at, **changes)
 
 
 def _noted(lifecycle: SliceLifecycle, at: datetime, why: str, **changes: Any) -> SliceLifecycle:
-    """The lifecycle with a line more in its timeline, of which the autoscaler is to be told."""
+    """The lifecycle with one more line in its timeline, which the autoscaler is to receive."""
     moves = (*lifecycle.moves, Move(state=lifecycle.state, at=at, why=why))[-KEPT_MOVES:]
     return lifecycle.model_copy(update={"sequence": lifecycle.sequence + 1, "moves": moves, **changes})
 
 
 _ADVANCE: dict[type, Callable[[SliceLifecycle, Any], SliceLifecycle]] = {
     CreateAnswered: _answered,
-    Observed: _seen,
-    CommandReceived: _told,
+    Observed: _observed,
+    CommandReceived: _commanded,
     Overdue: _overdue,
     Cancelled: lambda lifecycle, event: _leaving(lifecycle, event.at, CANCELLED, "its workflow was cancelled"),
     DeletionOverdue: _deletion_overdue,

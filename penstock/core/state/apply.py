@@ -1,4 +1,4 @@
-"""`apply`: a state and an event give the next state. Whoever has the events has the state."""
+"""`apply`: a state and an event give the next state, so the events alone determine the state."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from penstock.contract.answers import Rejection
 from penstock.contract.problems import LONGEST_NAME, shortened
 from penstock.contract.slices import ConfirmEmptyCommand
 from penstock.core.decision.limits import MINUTE
-from penstock.core.state import drains, ledger
+from penstock.core.state import drains, ledger, recovery
 from penstock.core.state.drains import awaiting_confirmation
 from penstock.core.state.events import (
     AnyEvent,
@@ -21,38 +21,33 @@ from penstock.core.state.events import (
     DemandRefused,
     DemandSnapshot,
     DrainsConfirmed,
-    HealthChanged,
     LocationReported,
     MessageRejected,
     Paused,
     RecoveryBegan,
     Resumed,
-    SliceGone,
-    SliceMoved,
-    SlicesOrdered,
     SlicesReported,
     SlicesStarted,
     TimePassed,
     UsageReported,
 )
 from penstock.core.state.health import after_config, cleared
-from penstock.core.state.ledger import launched, recovery_after_config
+from penstock.core.state.recovery import recovery_after_config
 from penstock.core.state.revisions import apply_delta, apply_refused, apply_snapshot
-from penstock.core.state.specs import group_location_key, settings_put_back
 from penstock.core.state.state import AutoscalerState, Changes, SourceDemand
-from penstock.model.cluster import ClusterConfig, ScaleGroup
-from penstock.model.slices import Availability, Slice, SliceUsage
+from penstock.model.cluster import ScaleGroup
+from penstock.model.slices import Slice, SliceUsage
 
 KEPT_REJECTIONS = 20
-"""Messages that could not be used, shown in the status; all of them are counted."""
+"""Rejected messages shown in the status; all of them are counted."""
 KEPT_EMPTY_SOURCES = 100
-"""Sources of which nothing waits whose revision is remembered; one that is forgotten begins anew with a snapshot."""
+"""Sources without demand whose revisions are kept. A forgotten source begins again with a snapshot."""
 
 
 def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
-    """The state after the event. Never fails: what does not fit is recorded as such.
+    """The state after the event. Never fails: an event that does not fit is recorded as rejected, or ignored.
 
-    Time passes by the server's clock, which stamps every event but reports of locations: those have their worker's.
+    Time advances by the server's clock, which stamps every event except reports of locations: those carry the worker's clock.
     """
     changes = _APPLY[type(event)](state, event)
     matters = changes.pop("matters", type(event) not in _NEVER_MATTER)
@@ -79,42 +74,26 @@ def replay(events: Iterable[AnyEvent], state: AutoscalerState | None = None) -> 
 
 
 def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
-    """What disabled a group no longer stands once its configuration changed; slices of a group that is gone keep their charge."""
+    """The new configuration. Slices of a removed group keep their pool charge, those of a moved group their location."""
     before = {group.name: group for group in state.config.groups} if state.config else {}
-    names = {group.name for group in event.config.groups}
-    changed = {group.name for group in event.config.groups if before.get(group.name) not in (None, group)}
-    mended = {n for n, health in state.health.items() if n in changed and health.availability is Availability.DISABLED}
-    health = {name: health for name, health in state.health.items() if name not in mended}
-    slices = tuple(_charged(piece, before) for piece in state.slices) if before.keys() - names else state.slices
-    slices = _left_behind(slices, before, event.config)
+    after = {group.name: group for group in event.config.groups}
+    slices = tuple(_left_behind(piece, before.get(piece.group), after.get(piece.group)) for piece in state.slices)
     return {
-        "adopted": settings_put_back(state.adopted, state.config, event.config),
         "config": event.config,
         "config_revision": state.config_revision + 1,
-        "health": health,
         "blocks": after_config(state.blocks, state.config, event.config),
         "slices": slices,
     } | recovery_after_config(state, event.config)
 
 
-def _charged(piece: Slice, groups: Mapping[str, ScaleGroup]) -> Slice:
-    """The slice with what its group charges to a pool."""
-    group = groups.get(piece.group)
-    if group is None or group.pool is None:
-        return piece
-    return piece.model_copy(update={"pool": group.pool, "chips": group.chips_per_slice})
-
-
-def _left_behind(slices: tuple[Slice, ...], before: Mapping[str, ScaleGroup], after: ClusterConfig) -> tuple[Slice, ...]:
-    """The slices, those of groups that are gone or have moved with the location where they are."""
-    now = {group.name: group_location_key(group) for group in after.groups}
-    left = {name: group_location_key(group) for name, group in before.items() if now.get(name) != group_location_key(group)}
-    if not left:
-        return slices
-    return tuple(
-        piece.model_copy(update={"location": left[piece.group]}) if piece.location is None and piece.group in left else piece
-        for piece in slices
-    )
+def _left_behind(piece: Slice, before: ScaleGroup | None, after: ScaleGroup | None) -> Slice:
+    """The slice with those facts of its group that the new configuration no longer has."""
+    facts: dict[str, Any] = {}
+    if before is not None and after is None and before.pool is not None:
+        facts = {"pool": before.pool, "chips": before.chips_per_slice}
+    if before is not None and piece.location is None and (after is None or after.location.key != before.location.key):
+        facts["location"] = before.location
+    return piece.model_copy(update=facts) if facts else piece
 
 
 def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:
@@ -133,7 +112,7 @@ def _demand_refused(state: AutoscalerState, event: DemandRefused) -> Changes:
 
 
 def _with_source(state: AutoscalerState, name: str, source: SourceDemand) -> dict[str, SourceDemand]:
-    """Every source, with this one as it is now, the last to be forgotten of those that want nothing."""
+    """All sources with this one replaced. Of sources without demand, the least recently used are forgotten first."""
     others = {other: known for other, known in state.demand.items() if other != name}
     empty = [other for other, known in others.items() if not known.demand.task_ids and known.partial is None]
     forgotten = set(empty[: max(0, len(empty) - KEPT_EMPTY_SOURCES + 1)])
@@ -141,14 +120,14 @@ def _with_source(state: AutoscalerState, name: str, source: SourceDemand) -> dic
 
 
 def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
-    """Usage of slices nobody knows is dropped: it would otherwise stay for ever. A draining slice seen idle is told so.
+    """Usage of known slices; that of unknown ones would stay for ever. An idle draining slice is confirmed empty.
 
-    While the ledger is incomplete, slices may turn up of which somebody has spoken already: until it is not.
+    During a recovery the ledger is incomplete, so usage of unknown slices is kept until it ends.
     """
-    told = _of_known(event.usage, state.slices) if state.recovery is None else event.usage
-    idle = [name for name in sorted(awaiting_confirmation(state)) if name in told and all(host.idle for host in told[name])]
+    usage = _of_known(event.usage, state.slices) if state.recovery is None else event.usage
+    idle = [name for name in sorted(awaiting_confirmation(state)) if name in usage and all(host.idle for host in usage[name])]
     return {
-        "usage": {**state.usage, **told},
+        "usage": {**state.usage, **usage},
         "outbox": (*state.outbox, *(ConfirmEmptyCommand(slice_id=name) for name in idle)),
     }
 
@@ -156,35 +135,6 @@ def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
 def _of_known(usage: Mapping[str, SliceUsage], slices: Iterable[Slice]) -> dict[str, SliceUsage]:
     known = {piece.id for piece in slices}
     return {name: hosts for name, hosts in usage.items() if name in known}
-
-
-def _slices_ordered(state: AutoscalerState, event: SlicesOrdered) -> Changes:
-    known = {piece.id for piece in state.slices}
-    fresh = list({piece.id: piece for piece in event.slices if piece.id not in known}.values())
-    return {"slices": (*state.slices, *fresh), "launched": (*state.launched, *launched(fresh, event.at))}
-
-
-def _slice_moved(state: AutoscalerState, event: SliceMoved) -> Changes:
-    """A slice that is in the same state still is since when it was; only `queued` may differ."""
-
-    def moved(piece: Slice) -> Slice:
-        since = piece.since if piece.state is event.state else event.at
-        return piece.model_copy(update={"state": event.state, "queued": event.queued, "since": since})
-
-    return {"slices": tuple(moved(piece) if piece.id == event.slice_id else piece for piece in state.slices)}
-
-
-def _slice_gone(state: AutoscalerState, event: SliceGone) -> Changes:
-    return {
-        "slices": tuple(piece for piece in state.slices if piece.id != event.slice_id),
-        "usage": {name: usage for name, usage in state.usage.items() if name != event.slice_id},
-    }
-
-
-def _health_changed(state: AutoscalerState, event: HealthChanged) -> Changes:
-    others = {name: health for name, health in state.health.items() if name != event.group}
-    blocked = event.health.availability is not Availability.AVAILABLE
-    return {"health": others | {event.group: event.health} if blocked else others}
 
 
 def _capacity_requested(state: AutoscalerState, event: CapacityRequested) -> Changes:
@@ -196,10 +146,8 @@ def _capacity_released(state: AutoscalerState, event: CapacityReleased) -> Chang
 
 
 def _block_cleared(state: AutoscalerState, event: BlockCleared) -> Changes:
-    """What was set for the group goes too."""
     group = None if event.group is None or state.config is None else state.config.group(event.group)
-    health = {} if event.group is None else {name: one for name, one in state.health.items() if name != event.group}
-    return {"health": health, "blocks": cleared(state.blocks, group)}
+    return {"blocks": cleared(state.blocks, group)}
 
 
 def _message_rejected(state: AutoscalerState, event: MessageRejected | DemandRefused) -> Changes:
@@ -208,10 +156,11 @@ def _message_rejected(state: AutoscalerState, event: MessageRejected | DemandRef
 
 
 _NEVER_MATTER = (TimePassed, MessageRejected, Decided, SlicesStarted, CommandsSent, DrainsConfirmed, RecoveryBegan, Paused)
-"""Events after which the same decision would be made, or none."""
+"""Events that cannot change a decision."""
 
 _APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = (
     ledger.HANDLERS
+    | recovery.HANDLERS
     | drains.HANDLERS
     | {
         ConfigApplied: _config_applied,
@@ -219,10 +168,6 @@ _APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = (
         DemandDelta: _demand_delta,
         DemandRefused: _demand_refused,
         UsageReported: _usage_reported,
-        SlicesOrdered: _slices_ordered,
-        SliceMoved: _slice_moved,
-        SliceGone: _slice_gone,
-        HealthChanged: _health_changed,
         CapacityRequested: _capacity_requested,
         CapacityReleased: _capacity_released,
         BlockCleared: _block_cleared,

@@ -1,20 +1,25 @@
-"""How slices are told to go: drains, their ends, the closing of a cluster, and the commands that say so."""
+"""Drains: their orders, cancellation and confirmation, the deletion of a cluster, and the commands that slices receive."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, DeleteCommand, DrainCommand, SliceCommand
 from penstock.core.state.events import Closed, CommandsSent, DrainCancelled, DrainOrdered, DrainsConfirmed
-from penstock.core.state.state import AutoscalerState, Changes, without
-from penstock.model.slices import DrainTerms, SliceState
+from penstock.core.state.state import AutoscalerState, Changes
+from penstock.model.slices import DrainTerms, Slice, SliceState
 
 CLOSING = "the cluster is deleted"
-"""Why slices drain when a cluster is given up."""
+"""The cause of the drains of a cluster that is deleted."""
 TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
 
 
+def with_drains(slices: Iterable[Slice], drains: Mapping[str, DrainTerms | None]) -> tuple[Slice, ...]:
+    """The slices, those named with the terms given; None ends a drain."""
+    return tuple(p.model_copy(update={"drain": drains[p.id]}) if p.id in drains else p for p in slices)
+
+
 def commands_sent(state: AutoscalerState, event: CommandsSent) -> Changes:
-    """Delivered commands are gone; others may have been written, or dropped with their slices, in the meantime."""
+    """Remove delivered commands. Others may have been added, or dropped with their slices, since they were sent."""
     left = list(state.outbox)
     for command in event.commands:
         if command in left:
@@ -23,55 +28,54 @@ def commands_sent(state: AutoscalerState, event: CommandsSent) -> Changes:
 
 
 def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
-    """The slice is no capacity from now on; it is told. A drain by force stays one until it is cancelled."""
-    if all(piece.id != event.slice_id for piece in state.slices):
+    """The slice is no capacity from now on and receives the command. A forced drain stays forced until it is cancelled."""
+    piece = state.by_id.get(event.slice_id)
+    if piece is None:
         return {"matters": False}
-    before = state.drains.get(event.slice_id)
-    terms = before if before is not None and before.force else event.terms
+    terms = piece.drain if piece.drain is not None and piece.drain.force else event.terms
     return {
-        "drains": {**state.drains, event.slice_id: terms},
-        "outbox": (*state.outbox, DrainCommand(slice_id=event.slice_id, terms=terms)),
+        "slices": with_drains(state.slices, {piece.id: terms}),
+        "outbox": (*state.outbox, DrainCommand(slice_id=piece.id, terms=terms)),
     }
 
 
 def drain_cancelled(state: AutoscalerState, event: DrainCancelled) -> Changes:
-    """The slice is told to serve again; it is capacity once it says so."""
+    """The slice receives the command to serve again; it is capacity once it reports READY."""
     return {
-        "drains": without(state.drains, {event.slice_id}),
+        "slices": with_drains(state.slices, {event.slice_id: None}),
         "outbox": (*state.outbox, CancelDrainCommand(slice_id=event.slice_id)),
     }
 
 
 def drains_confirmed(state: AutoscalerState, event: DrainsConfirmed) -> Changes:
-    """Draining slices that are empty are told so."""
+    """Draining slices that are empty receive the confirmation."""
     draining = awaiting_confirmation(state)
-    told = tuple(ConfirmEmptyCommand(slice_id=slice_id) for slice_id in dict.fromkeys(event.slice_ids) if slice_id in draining)
-    return {"outbox": (*state.outbox, *told)}
+    empty = [slice_id for slice_id in dict.fromkeys(event.slice_ids) if slice_id in draining]
+    return {"outbox": (*state.outbox, *(ConfirmEmptyCommand(slice_id=slice_id) for slice_id in empty))}
 
 
 def awaiting_confirmation(state: AutoscalerState) -> set[str]:
-    """Slices that drain, or have been ordered to, and are not told yet that they are empty."""
-    told = confirmed_empty(state)
-    leaving = (piece for piece in state.slices if piece.id in state.drains or piece.state is SliceState.DRAINING)
-    return {piece.id for piece in leaving if piece.state is not SliceState.DELETING and piece.id not in told}
+    """Slices that drain, or have been ordered to, and have not been confirmed empty."""
+    confirmed = confirmed_empty(state)
+    leaving = (piece for piece in state.slices if piece.drains and piece.state is not SliceState.DELETING)
+    return {piece.id for piece in leaving if piece.id not in confirmed}
 
 
 def confirmed_empty(state: AutoscalerState) -> set[str]:
-    """Slices to which a command is on its way that says so: nothing calls them back."""
+    """Slices with an undelivered confirmation: their drains can no longer be cancelled."""
     return {command.slice_id for command in state.outbox if isinstance(command, ConfirmEmptyCommand)}
 
 
 def closed(state: AutoscalerState, event: Closed) -> Changes:
-    """Everything goes: emptied first, or at once if forced. What was wanted and what ran is not carried on."""
+    """Drain every slice, or delete it at once if forced. Demand, usage and standing requests are dropped."""
     ids = [piece.id for piece in state.slices]
     commands: list[SliceCommand] = [DrainCommand(slice_id=slice_id, terms=TO_CLOSE) for slice_id in ids]
     if event.force:
         commands = [DeleteCommand(slice_id=slice_id, cause=CLOSING) for slice_id in ids]
-    drains = dict.fromkeys(ids, TO_CLOSE)
     return {
         "closing": True,
         "paused": None,
-        "drains": drains,
+        "slices": with_drains(state.slices, dict.fromkeys(ids, TO_CLOSE)),
         "outbox": (*state.outbox, *commands),
         "demand": {},
         "usage": {},

@@ -1,4 +1,4 @@
-"""Everything that can change an autoscaler's state: what was told, ordered, and seen."""
+"""The events that change an autoscaler's state: inputs, orders and observations."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -9,7 +9,7 @@ from penstock.contract.orders import Orders
 from penstock.contract.slices import SliceCommand, SliceReport
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand, TaskId
-from penstock.model.slices import DrainTerms, Health, Slice, SliceState, SliceUsage, StandingRequest
+from penstock.model.slices import DrainTerms, SliceUsage, StandingRequest
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
@@ -18,7 +18,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class Event(Value):
-    """Something that happened at a moment."""
+    """Base of all events."""
 
     at: Moment
 
@@ -31,7 +31,7 @@ class ConfigApplied(Event):
 
 
 class DemandSnapshot(Event):
-    """All of a source's demand at a revision, or one part of it; an epoch begins with one."""
+    """All demand of a source at a revision, or one part of it. Every epoch begins with a snapshot."""
 
     kind: Literal["demand_snapshot"] = "demand_snapshot"
     source: str = "default"
@@ -43,9 +43,9 @@ class DemandSnapshot(Event):
 
 
 class DemandDelta(Event):
-    """What changed in a source's demand since a base revision: tasks gone, then tasks added at the end.
+    """Changes of a source's demand since a base revision: tasks removed, then tasks added at the end.
 
-    A task of a gang that is waiting joins it at the gang's place.
+    An added task of a waiting gang joins the gang where it stands in the order.
     """
 
     kind: Literal["demand_delta"] = "demand_delta"
@@ -58,7 +58,7 @@ class DemandDelta(Event):
 
 
 class DemandRefused(Event):
-    """Demand came that is more than can be carried; what its source had stands, and is known to be old."""
+    """Demand arrived that exceeds the size limits. The source keeps its old demand, marked as out of date."""
 
     kind: Literal["demand_refused"] = "demand_refused"
     source: str = "default"
@@ -69,46 +69,30 @@ class DemandRefused(Event):
 
 
 class UsageReported(Event):
-    """What the controller says is running where; slices it does not name keep what was said before."""
+    """Usage of slices, from the controller. Slices that it does not name keep their last usage."""
 
     kind: Literal["usage_reported"] = "usage_reported"
     usage: dict[str, SliceUsage]
 
 
-class SlicesOrdered(Event):
-    """Slices that were ordered, in order."""
-
-    kind: Literal["slices_ordered"] = "slices_ordered"
-    slices: tuple[Slice, ...]
-
-
-class SliceMoved(Event):
-    """A slice is in another state, or queued, or no longer."""
-
-    kind: Literal["slice_moved"] = "slice_moved"
-    slice_id: str
-    state: SliceState
-    queued: bool = False
-
-
 class SlicesReported(Event):
-    """What slices said of themselves: moves, failures, ends; slices that are not in the ledger enter it."""
+    """Reports of slice workflows: moves, failures, ends. A slice that is not in the ledger enters it."""
 
     kind: Literal["slices_reported"] = "slices_reported"
     reports: tuple[SliceReport, ...]
 
 
 class LocationReported(Event):
-    """What an audit of one location found: resources and ledger entries that nobody looks after."""
+    """The report of an audit: orphaned resources and missing slices of one location."""
 
     kind: Literal["location_reported"] = "location_reported"
     report: LocationReport
 
 
 class RecoveryBegan(Event):
-    """The ledger cannot be trusted: nothing is ordered until the roll is called and every location is audited.
+    """The ledger cannot be trusted: nothing is ordered until every slice has reported and every location is audited.
 
-    Before a cluster is `closing` for good, its empty ledger is not trusted either: every location is to show nothing of it.
+    Before a `closing` cluster ends, its empty ledger is checked the same way: every location must list no resource of it.
     """
 
     kind: Literal["recovery_began"] = "recovery_began"
@@ -119,42 +103,42 @@ class RecoveryBegan(Event):
 
 
 class ReportsCollected(Event):
-    """Every running slice workflow has been asked, and its report sent, for a recovery."""
+    """The reports of all running slice workflows were collected for a recovery."""
 
     kind: Literal["reports_collected"] = "reports_collected"
     id: str
 
 
 class Decided(Event):
-    """A decision's orders were taken over: launches enter the ledger, drains begin."""
+    """The orders of a decision: launches enter the ledger, drains begin."""
 
     kind: Literal["decided"] = "decided"
     orders: Orders
 
 
 class SlicesStarted(Event):
-    """Workflows of ordered or adopted slices run."""
+    """The workflows of launched or adopted slices were started."""
 
     kind: Literal["slices_started"] = "slices_started"
     slice_ids: tuple[str, ...]
 
 
 class LaunchesDropped(Event):
-    """Slices that were ordered are not started after all: the cluster was given up or paused, or is configured otherwise."""
+    """Launches that are not started after all: the cluster was deleted, paused or reconfigured."""
 
     kind: Literal["launches_dropped"] = "launches_dropped"
     slice_ids: tuple[str, ...]
 
 
 class CommandsSent(Event):
-    """Commands were delivered, or their slices are no longer there."""
+    """Commands were delivered, or their slices no longer exist."""
 
     kind: Literal["commands_sent"] = "commands_sent"
     commands: tuple[SliceCommand, ...]
 
 
 class DrainOrdered(Event):
-    """A slice is to be emptied and given back."""
+    """Drain a slice: empty it, then delete it."""
 
     kind: Literal["drain_ordered"] = "drain_ordered"
     slice_id: str
@@ -162,85 +146,70 @@ class DrainOrdered(Event):
 
 
 class DrainCancelled(Event):
-    """A draining slice is to serve again."""
+    """Let a draining slice serve again."""
 
     kind: Literal["drain_cancelled"] = "drain_cancelled"
     slice_id: str
 
 
 class DrainsConfirmed(Event):
-    """The controller has emptied slices."""
+    """The controller confirmed that draining slices are empty."""
 
     kind: Literal["drains_confirmed"] = "drains_confirmed"
     slice_ids: tuple[str, ...]
 
 
 class BlockCleared(Event):
-    """An operator says: ask the cloud again, for one group or for all."""
+    """An operator lifted the blocks of one group, or of all groups."""
 
     kind: Literal["block_cleared"] = "block_cleared"
     group: str | None = None
 
 
 class Paused(Event):
-    """An operator stops launches and drains."""
+    """An operator stopped launches and drains."""
 
     kind: Literal["paused"] = "paused"
     reason: str
 
 
 class Resumed(Event):
-    """An operator lets decisions go on."""
+    """An operator resumed launches and drains."""
 
     kind: Literal["resumed"] = "resumed"
 
 
 class Closed(Event):
-    """An operator gives the cluster up: every slice is drained and deleted, and nothing is ordered any more."""
+    """An operator deletes the cluster: every slice is drained and deleted, and nothing is launched any more."""
 
     kind: Literal["closed"] = "closed"
     force: bool = False
 
 
 class MessageRejected(Event):
-    """A message could not be used."""
+    """A message was rejected."""
 
     kind: Literal["message_rejected"] = "message_rejected"
     message: str
     problem: str
 
 
-class SliceGone(Event):
-    """The cloud confirmed that a slice no longer exists."""
-
-    kind: Literal["slice_gone"] = "slice_gone"
-    slice_id: str
-
-
-class HealthChanged(Event):
-    """A group's cloud can or cannot be asked for more."""
-
-    kind: Literal["health_changed"] = "health_changed"
-    group: str
-    health: Health
-
-
 class CapacityRequested(Event):
-    """An owner's standing request, in place of the one it had."""
+    """The standing request of an owner, replacing its last one."""
 
     kind: Literal["capacity_requested"] = "capacity_requested"
     request: StandingRequest
 
 
 class CapacityReleased(Event):
-    """An owner's standing request is withdrawn."""
+    """An owner withdrew its standing request."""
 
     kind: Literal["capacity_released"] = "capacity_released"
     owner: str
 
 
 class TimePassed(Event):
-    """Nothing happened; it is later."""
+    """Only time passed."""
 
     kind: Literal["time_passed"] = "time_passed"
 
@@ -251,8 +220,6 @@ AnyEvent: TypeAlias = Annotated[
     | DemandDelta
     | DemandRefused
     | UsageReported
-    | SlicesOrdered
-    | SliceMoved
     | SlicesReported
     | LocationReported
     | RecoveryBegan
@@ -269,8 +236,6 @@ AnyEvent: TypeAlias = Annotated[
     | Resumed
     | Closed
     | MessageRejected
-    | SliceGone
-    | HealthChanged
     | CapacityRequested
     | CapacityReleased
     | TimePassed,

@@ -1,7 +1,8 @@
-"""What failures do to the groups they concern: who is blocked, for how long, and what ends it."""
+"""Blocks: which groups a failure stops, for how long, and what ends it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from penstock.core.state.state import AutoscalerState, Block, BlockScope
 from penstock.model.cluster import Backoff, ClusterConfig, ScaleGroup
@@ -10,17 +11,17 @@ from penstock.model.slices import Availability, Health
 
 FIRST_QUOTA_BLOCK = timedelta(minutes=5)
 LONGEST_QUOTA_BLOCK = timedelta(minutes=15)
-"""Quotas are freed by our own deletions, which end the block at once, or by people."""
+"""A deletion of our own frees quota and ends the block at once; otherwise an operator raises the quota."""
 LEAST_RATE_PAUSE = timedelta(seconds=1)
 PERMISSION_BLOCK = timedelta(days=1)
-"""Permissions are mended by people, who clear the block; if nobody does, one try a day tells."""
+"""An operator fixes permissions and clears the block; without that, one try a day finds out."""
 YOUNG = timedelta(minutes=15)
-"""A slice that dies before this age was hardly worth its order."""
+"""A slice that dies younger than this counts as a failure of its group."""
 MEMORY = timedelta(hours=1)
-"""How long after a block's end the next failure still counts as in a row."""
+"""How long after the end of a block the next failure still counts as consecutive."""
 
 TOGETHER = timedelta(seconds=10)
-"""Slices that fail within this time of each other fail for one reason."""
+"""Failures within this time of each other have one reason."""
 
 _ENOUGH_DOUBLINGS = 20
 _NEVER_CAME = (FailureKind.STOCKOUT, FailureKind.REQUESTING_TIMEOUT, FailureKind.CONFLICT)
@@ -33,8 +34,22 @@ _REFUSED = (
     FailureKind.CONFLICT,
     FailureKind.REQUESTING_TIMEOUT,
 )
-"""A slice that failed so was never given: its end frees nothing."""
+"""A slice that failed this way never existed: its end frees no quota."""
 _DIED = (FailureKind.PREEMPTED, FailureKind.HOST_LOST, FailureKind.GONE)
+
+
+class BlockKey(NamedTuple):
+    """What a block covers, and the family of failures that it counts. There is at most one block per key."""
+
+    scope: BlockScope
+    subject: str
+    account: str
+    family: FailureKind
+
+    @classmethod
+    def of(cls, block: Block) -> "BlockKey":
+        """The key of a block."""
+        return cls(block.scope, block.subject, block.account, _family(block.kind))
 
 
 def after_failure(
@@ -47,28 +62,37 @@ def after_failure(
     age: timedelta,
     backoff: Backoff,
 ) -> tuple[Block, ...]:
-    """The blocks once a slice of the group failed, so long after it came. Slices that fail together count as one failure."""
-    kept = tuple(block for block in blocks if not _is_forgotten(block, at))
+    """The blocks after a slice of the group failed at an age. Slices that fail together count as one failure."""
+    kept = {BlockKey.of(block): block for block in blocks if not _is_forgotten(block, at)}
     if failure.kind in _DIED and age >= YOUNG:
-        return kept
-    scope, subject = _covers(failure, group)
-    key = (scope, subject, group.provider.account)
-    before = next((block for block in kept if _key(block) == (*key, _family(failure.kind))), None)
-    again = before is not None and (_is_active(before, at) or _at_once(before, at, ordered_at=ordered_at))
-    if again and failure.kind is not FailureKind.RATE_LIMIT:
-        return kept
-    failures = 1 if before is None or again else before.failures + 1
-    block = _block(failure, key, failures, at=at, backoff=backoff)
-    return kept if before is not None and again and _end(before.health) >= _end(block.health) else _with(kept, block)
+        return tuple(kept.values())
+    key = _covered(failure, group)
+    before = kept.pop(key, None)
+    after = _block(failure, key, before, at=at, ordered_at=ordered_at, backoff=backoff)
+    return (*kept.values(), after)
 
 
-def _at_once(block: Block, at: datetime, *, ordered_at: datetime) -> bool:
-    """Whether a slice fails with the one that was counted. What was ordered after that one failed is another try."""
+def _block(
+    failure: Failure, key: BlockKey, before: Block | None, *, at: datetime, ordered_at: datetime, backoff: Backoff
+) -> Block:
+    """The block after a failure. The same incident changes it only if a rate limit asks for a longer pause."""
+    if before is None:
+        return _blocked(failure, key, 1, at=at, backoff=backoff)
+    if not _is_active(before, at) and not _failed_together(before, at, ordered_at=ordered_at):
+        return _blocked(failure, key, before.failures + 1, at=at, backoff=backoff)
+    if failure.kind is not FailureKind.RATE_LIMIT:
+        return before
+    again = _blocked(failure, key, 1, at=at, backoff=backoff)
+    return max(before, again, key=lambda block: _end(block.health))
+
+
+def _failed_together(block: Block, at: datetime, *, ordered_at: datetime) -> bool:
+    """Whether a slice fails together with the one that was counted. A slice ordered after that failure is another try."""
     return at - block.at < TOGETHER and ordered_at <= block.at
 
 
 def after_ready(blocks: Sequence[Block], group: ScaleGroup, *, ordered_at: datetime) -> tuple[Block, ...]:
-    """A slice came that was ordered since: the stockout is over. One ordered before it says nothing about it."""
+    """A slice that was ordered after the stockout became READY, so the stockout is over. An earlier order proves nothing."""
 
     def is_over(block: Block) -> bool:
         own = block.scope == "group" and block.subject == group.name
@@ -78,43 +102,33 @@ def after_ready(blocks: Sequence[Block], group: ScaleGroup, *, ordered_at: datet
 
 
 def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failure | None = None) -> tuple[Block, ...]:
-    """A slice of the group is gone: there is quota again, unless it was refused and never there."""
+    """A slice of the group is gone, which frees quota, unless the cloud had refused it."""
     if failure is not None and failure.kind in _REFUSED:
         return tuple(blocks)
     return tuple(b for b in blocks if b.kind is not FailureKind.QUOTA or not covers(b, group))
 
 
 def after_refused_look(
-    blocks: Sequence[Block],
-    failure: Failure,
-    groups: Sequence[ScaleGroup],
-    *,
-    at: datetime,
-    backoff: Backoff,
-    orders_too: bool = False,
+    blocks: Sequence[Block], failure: Failure, groups: Sequence[ScaleGroup], *, at: datetime, backoff: Backoff
 ) -> tuple[Block, ...]:
-    """The blocks once the location of the groups could not be looked at: where nothing can be seen, nothing is ordered.
+    """Block every group of a location that cannot be listed (permission, invalid settings) until a listing succeeds.
 
-    What blocks them for the same reason already, because orders were refused, ends with the first look that succeeds as well:
-    `orders_too` says so, for histories in which it did not.
+    A block that creates caused for the same reason ends with that listing too.
     """
     for group in groups:
-        before, key = blocks, (*_covers(failure, group), group.provider.account, _family(failure.kind))
-        after = after_failure(before, failure, group, at=at, ordered_at=at, age=timedelta(), backoff=backoff)
-        blocks = tuple(
-            block.model_copy(update={"looking": True}) if block not in before or (orders_too and _key(block) == key) else block
-            for block in after
-        )
+        key = _covered(failure, group)
+        after = after_failure(blocks, failure, group, at=at, ordered_at=at, age=timedelta(), backoff=backoff)
+        blocks = tuple(block.model_copy(update={"looking": True}) if BlockKey.of(block) == key else block for block in after)
     return tuple(blocks)
 
 
 def after_look(blocks: Sequence[Block], groups: Sequence[ScaleGroup]) -> tuple[Block, ...]:
-    """The location of the groups could be looked at."""
+    """The location of the groups was listed: blocks that came of failed listings end."""
     return tuple(block for block in blocks if not (block.looking and any(covers(block, group) for group in groups)))
 
 
 def after_config(blocks: Sequence[Block], before: ClusterConfig | None, after: ClusterConfig) -> tuple[Block, ...]:
-    """What was invalid no longer stands once the group's configuration changed; what blocked a group goes with it."""
+    """A changed group is no longer invalid; a removed group takes its blocks with it."""
 
     def stands(block: Block) -> bool:
         group = after.group(block.subject)
@@ -125,12 +139,12 @@ def after_config(blocks: Sequence[Block], before: ClusterConfig | None, after: C
 
 
 def cleared(blocks: Sequence[Block], group: ScaleGroup | None) -> tuple[Block, ...]:
-    """Without what blocks the group; without everything if no group is given."""
+    """The blocks without those of the group; none at all if no group is given."""
     return tuple(block for block in blocks if group is not None and not covers(block, group))
 
 
 def covers(block: Block, group: ScaleGroup) -> bool:
-    """Whether a block concerns a group."""
+    """Whether a block covers a group."""
     if block.scope == "group":
         return block.subject == group.name
     if block.account != group.provider.account:
@@ -139,34 +153,50 @@ def covers(block: Block, group: ScaleGroup) -> bool:
 
 
 def health_of(state: AutoscalerState, config: ClusterConfig, now: datetime) -> dict[str, Health]:
-    """Every group's health: what was set for it, or the longest of what blocks it."""
-    found: dict[str, Health] = dict(state.health)
+    """The health of every blocked group: that of the block that ends last."""
     active = [block for block in state.blocks if _is_active(block, now)]
+    found: dict[str, Health] = {}
     for group in config.groups if active else ():
         own = [block.health for block in active if covers(block, group)]
         if own:
-            found[group.name] = max([*own, found.get(group.name, own[0])], key=_end)
+            found[group.name] = max(own, key=_end)
     return found
 
 
-def _covers(failure: Failure, group: ScaleGroup) -> tuple[BlockScope, str]:
-    """What a failure speaks of: a quota or permission names it, a rate limit is the account's, all else the group's."""
+def blocks_of(health: Mapping[str, Health], at: datetime) -> tuple[Block, ...]:
+    """Blocks that give groups this health, for a state that is written by hand."""
+    return tuple(
+        Block(scope="group", subject=group, account="", health=one, kind=FailureKind.STOCKOUT, at=at)
+        for group, one in health.items()
+        if one.availability is not Availability.AVAILABLE
+    )
+
+
+def _covered(failure: Failure, group: ScaleGroup) -> BlockKey:
+    """What a failure blocks: a quota or permission names it, a rate limit covers the account, any other failure the group."""
+    account, family = group.provider.account, _family(failure.kind)
     if failure.kind is FailureKind.RATE_LIMIT or failure.scope is Scope.PROJECT:
-        return "project", group.provider.account
+        return BlockKey("project", account, account, family)
     if failure.kind in (FailureKind.QUOTA, FailureKind.PERMISSION) and failure.scope is not None and failure.subject:
-        return ("zone" if failure.scope is Scope.ZONE else "region"), failure.subject
-    return "group", group.name
+        return BlockKey("zone" if failure.scope is Scope.ZONE else "region", failure.subject, account, family)
+    return BlockKey("group", group.name, account, family)
 
 
-def _block(failure: Failure, key: tuple[BlockScope, str, str], failures: int, *, at: datetime, backoff: Backoff) -> Block:
-    scope, subject, account = key
+def _blocked(failure: Failure, key: BlockKey, failures: int, *, at: datetime, backoff: Backoff) -> Block:
     availability, until = _verdict(failure, failures, at=at, backoff=backoff)
-    health = Health(availability=availability, until=until, reason=failure.message or failure.kind.replace("_", " "))
-    return Block(scope=scope, subject=subject, account=account, health=health, kind=failure.kind, failures=failures, at=at)
+    return Block(
+        scope=key.scope,
+        subject=key.subject,
+        account=key.account,
+        health=Health(availability=availability, until=until, reason=failure.message or failure.kind.replace("_", " ")),
+        kind=failure.kind,
+        failures=failures,
+        at=at,
+    )
 
 
 def _verdict(failure: Failure, failures: int, *, at: datetime, backoff: Backoff) -> tuple[Availability, datetime | None]:
-    """How a failure blocks, and until when."""
+    """The availability after a failure, and until when."""
     first, longest = timedelta(seconds=backoff.first_seconds), timedelta(seconds=backoff.longest_seconds)
     match failure.kind:
         case FailureKind.QUOTA:
@@ -178,28 +208,20 @@ def _verdict(failure: Failure, failures: int, *, at: datetime, backoff: Backoff)
         case FailureKind.PERMISSION:
             return Availability.DISABLED, at + PERMISSION_BLOCK
         case FailureKind.PREEMPTED | FailureKind.HOST_LOST | FailureKind.GONE:
-            # One early death is bad luck and is replaced at once; the second in a row says something about the group.
+            # One early death is bad luck and is replaced at once; a second consecutive one is a property of the group.
             return Availability.BACKOFF, at + (_grown(first, longest, failures - 1) if failures > 1 else timedelta())
         case _:
             return Availability.BACKOFF, at + _grown(first, longest, failures)
 
 
 def _grown(first: timedelta, longest: timedelta, failures: int) -> timedelta:
-    """Twice as long with each failure in a row, up to the longest."""
+    """Twice as long with each consecutive failure, up to the longest."""
     return min(longest, first * (1 << min(failures - 1, _ENOUGH_DOUBLINGS)))
 
 
-def _key(block: Block) -> tuple[str, str, str, FailureKind]:
-    return (block.scope, block.subject, block.account, _family(block.kind))
-
-
 def _family(kind: FailureKind) -> FailureKind:
-    """Kinds that are counted as one: all ways in which a slice does not stay."""
+    """Kinds that are counted as one: all ways in which a running slice is lost."""
     return FailureKind.GONE if kind in _DIED else kind
-
-
-def _with(blocks: Sequence[Block], block: Block) -> tuple[Block, ...]:
-    return (*(other for other in blocks if _key(other) != _key(block)), block)
 
 
 def _is_active(block: Block, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""Demand that never drifts: what fits is applied, what is old is ignored, what does not fit asks for a snapshot."""
+"""Demand by revisions: apply what fits, ignore what is old, and request a snapshot for anything else."""
 
 from penstock.core.state.events import DemandDelta, DemandRefused, DemandSnapshot
 from penstock.core.state.state import PartialDemand, SourceDemand
@@ -7,11 +7,11 @@ from penstock.model.demand import Demand
 
 
 def apply_snapshot(source: SourceDemand, event: DemandSnapshot) -> SourceDemand:
-    """A newer snapshot replaces everything, once all its parts have come."""
+    """A newer snapshot replaces all demand of the source, once all its parts have arrived."""
     stamp = (event.epoch, event.revision)
     if stamp <= source.stamp:
         return source
-    source = _hearing(source, stamp)
+    source = _with_latest(source, stamp)
     if event.part > event.parts:
         return _resync(source, f"a snapshot's part {event.part} is beyond its {event.parts} parts")
     if event.parts == 1:
@@ -32,7 +32,7 @@ def apply_delta(source: SourceDemand, event: DemandDelta) -> SourceDemand:
     stamp = (event.epoch, event.revision)
     if stamp <= source.stamp:
         return source
-    source = _hearing(source, stamp)
+    source = _with_latest(source, stamp)
     if source.resync_needed is not None:
         return source
     misfit = _misfit(source, event)
@@ -46,16 +46,16 @@ def apply_delta(source: SourceDemand, event: DemandDelta) -> SourceDemand:
 
 
 def apply_refused(source: SourceDemand, event: DemandRefused) -> SourceDemand:
-    """What is known stands, and a snapshot must come that can be kept; parts of this one are of no use any more."""
+    """Keep the known demand and request a smaller snapshot; drop the parts of the refused one."""
     stamp = (event.epoch, event.revision)
     if stamp <= source.stamp:
         return source
-    source = _hearing(source, stamp)
+    source = _with_latest(source, stamp)
     return _resync(source.model_copy(update={"partial": _newer(source, stamp)}), event.problem)
 
 
 def _misfit(source: SourceDemand, event: DemandDelta) -> str | None:
-    """Why a delta cannot be applied to what is known, if it cannot."""
+    """Why a delta cannot be applied to the known demand; None if it can."""
     if event.epoch != source.epoch:
         return f"epoch {event.epoch} began without a snapshot"
     if event.base != source.revision:
@@ -71,29 +71,29 @@ def _misfit(source: SourceDemand, event: DemandDelta) -> str | None:
 
 
 def _complete(source: SourceDemand, stamp: tuple[int, int], demand: Demand) -> SourceDemand:
-    """The snapshot stands; a resync is over once nothing newer was heard of."""
+    """The snapshot becomes the demand. A resync is over unless a message named a newer revision."""
     if demand.duplicate is not None:
         return _resync(source, f"snapshot {stamp[1]} names task {demand.duplicate} twice")
     return SourceDemand(
         epoch=stamp[0],
         revision=stamp[1],
         demand=demand,
-        heard=source.heard,
-        resync_needed=source.resync_needed if stamp < source.heard else None,
+        latest=source.latest,
+        resync_needed=source.resync_needed if stamp < source.latest else None,
         partial=_newer(source, stamp),
     )
 
 
 def _newer(source: SourceDemand, stamp: tuple[int, int]) -> PartialDemand | None:
-    """What has come of a snapshot newer than the stamp."""
+    """The received parts of a snapshot newer than the stamp."""
     return source.partial if source.partial is not None and source.partial.stamp > stamp else None
 
 
-def _hearing(source: SourceDemand, stamp: tuple[int, int]) -> SourceDemand:
-    """The source, with the newest (epoch, revision) that any message spoke of."""
-    return source.model_copy(update={"heard": max(source.heard, stamp)})
+def _with_latest(source: SourceDemand, stamp: tuple[int, int]) -> SourceDemand:
+    """The source, with the newest (epoch, revision) that any message named."""
+    return source.model_copy(update={"latest": max(source.latest, stamp)})
 
 
 def _resync(source: SourceDemand, why: str) -> SourceDemand:
-    """Keep what is known, and say that it may be wrong."""
+    """Keep the known demand, and record why it may be out of date."""
     return source.model_copy(update={"resync_needed": why})

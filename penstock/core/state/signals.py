@@ -83,8 +83,8 @@ def demand_event(state: AutoscalerState, message: DemandMessage, at: datetime) -
     epoch, revision = message.epoch, message.revision
     if epoch is None or revision is None:
         source = state.demand.get(message.source, SourceDemand())
-        heard = max(source.stamp, source.heard)
-        epoch, revision = max(heard[0], 0), heard[1] + 1
+        latest = max(source.stamp, source.latest)
+        epoch, revision = max(latest[0], 0), latest[1] + 1
     return DemandSnapshot(
         at=at, source=message.source, epoch=epoch, revision=revision, part=message.part, parts=message.parts, demand=demand
     )

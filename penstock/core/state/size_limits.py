@@ -52,9 +52,10 @@ def _too_long(field: str, text: str) -> str | None:
 
 
 def _too_many_drains(state: AutoscalerState, event: DrainOrdered) -> str | None:
-    if event.slice_id in state.drains or len(state.drains) < MOST_DRAINS:
+    draining = {piece.id for piece in state.draining}
+    if event.slice_id in draining or len(draining) < MOST_DRAINS:
         return None
-    return f"slice_id: {len(state.drains)} slices drain already; wait until some of them are gone, or delete the cluster"
+    return f"slice_id: {len(draining)} slices drain already; wait until some of them are gone, or delete the cluster"
 
 
 def _too_much_else(state: AutoscalerState, event: ConfigApplied | CapacityRequested) -> str | None:

@@ -1,28 +1,31 @@
 """The autoscaler's state: one value, small enough to carry at a hundred thousand tasks and five thousand slices."""
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
-from typing import Literal, TypedDict, TypeVar
+from functools import cached_property
+from typing import Any, Literal, Self, TypedDict
 
 from pydantic import Field
 
 from penstock.contract.answers import RecentFailure, Rejection
-from penstock.contract.inventories import Orphan
 from penstock.contract.orders import Orders
 from penstock.contract.slices import SliceCommand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.failures import FailureKind
 from penstock.model.ledger import Ledger, UsageTable
-from penstock.model.slices import DrainTerms, Health, Launched, StandingRequest
+from penstock.model.sightings import HostAddress
+from penstock.model.slices import Health, Launched, Slice, StandingRequest
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
 BEFORE_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time of a state to which nothing has happened yet."""
+"""The time of a new state."""
 
 
 class PartialDemand(Value):
-    """Parts of a snapshot that have come so far."""
+    """The parts of a demand snapshot received so far."""
 
     epoch: int
     revision: int
@@ -38,13 +41,14 @@ class PartialDemand(Value):
 class SourceDemand(Value):
     """One source's demand at (epoch, revision).
 
-    `resync_needed` says why a snapshot must come; until one at least as new as all that was `heard` of has come, this stands.
+    `latest` is the newest stamp that any message named. `resync_needed` says why the source must send a snapshot; it stands until
+    a snapshot at least as new as `latest` arrives.
     """
 
     epoch: int = -1
     revision: int = -1
     demand: Demand = Demand()
-    heard: tuple[int, int] = (-1, -1)
+    latest: tuple[int, int] = (-1, -1)
     resync_needed: str | None = None
     partial: PartialDemand | None = None
 
@@ -59,11 +63,11 @@ BlockScope = Literal["group", "zone", "region", "project"]
 
 
 class Block(Value):
-    """Why a group, or everything a quota, permission or rate limit covers, cannot be asked, and until when.
+    """Why nothing is created for a group, or for all that a quota, permission or rate limit covers, and until when.
 
-    `subject` is a group, or a zone or region of the provider `account`, or all of that account. `failures` in a row make it
-    longer; it is kept for a while after its end, so that they can be counted. One that came of `looking` ends with the first look
-    that succeeds.
+    `subject` is a group, or a zone or region of the provider `account`, or all of that account. Consecutive `failures` make it
+    longer; it is kept for a while after its end, so that they can be counted. A block with `looking` came of a failed listing and
+    ends with the first listing that succeeds.
     """
 
     scope: BlockScope
@@ -77,23 +81,22 @@ class Block(Value):
 
 
 class Recovery(Value):
-    """The ledger is not trusted yet: who has been heard, and who is waited for."""
+    """The ledger is not trusted yet: which reports and listings have arrived, and which are awaited."""
 
     id: str
     reason: str
     since: Moment
     reports_collected: bool = False
     waiting: tuple[str, ...] = ()
-    """Locations (`account/location`) that have not given a complete listing."""
+    """Keys of locations that have not given a complete listing."""
     closing: bool = False
-    """Whether the cluster ends after it: a listing then counts only if it shows nothing of the cluster."""
+    """Whether the cluster ends after it: a listing then counts only if it shows no resource of the cluster."""
 
 
 class AutoscalerState(Value):
-    """What was told, ordered and seen, folded into what holds now.
+    """All inputs, orders and observations, folded into one value.
 
-    `version` counts events, `input_version` those that may change a decision. `starting` are slices whose workflows
-    are to be started, `adopted` those of them that exist in the cloud already. `outbox` holds commands to be delivered to slices.
+    `version` counts events, `input_version` those that may change a decision. `outbox` holds commands to be sent to slices.
     """
 
     now: Moment = BEFORE_TIME
@@ -102,31 +105,48 @@ class AutoscalerState(Value):
     slices: Ledger = ()
     usage: UsageTable = Field(default_factory=dict)
     demand: dict[str, SourceDemand] = Field(default_factory=dict)
-    health: dict[str, Health] = Field(default_factory=dict)
     standing: dict[str, StandingRequest] = Field(default_factory=dict)
     launched: tuple[Launched, ...] = ()
     blocks: tuple[Block, ...] = ()
-    drains: dict[str, DrainTerms] = Field(default_factory=dict)
-    starting: tuple[str, ...] = ()
-    adopted: dict[str, Orphan] = Field(default_factory=dict)
     outbox: tuple[SliceCommand, ...] = ()
     orders: Orders | None = None
-    """The last decision's, without its launches."""
-    launch_causes: dict[str, str] = Field(default_factory=dict)
-    """Why each slice that is still to be started was ordered."""
+    """Those of the last decision, without its launches."""
     evaluations: int = 0
     version: int = 0
     input_version: int = 0
     paused: str | None = None
     closing: bool = False
     verified: bool = False
-    """Whether every location showed nothing of the cluster after its ledger had become empty."""
+    """Whether every location was listed without a resource of the cluster after the ledger had become empty."""
     recovery: Recovery | None = None
     recovered_in: str = ""
-    """The run that last recovered: a run that was reset finds another one here."""
+    """The run that last recovered. A run that was reset finds another run's id here."""
     recent_failures: tuple[RecentFailure, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     rejected_in_all: int = 0
+
+    @cached_property
+    def by_id(self) -> dict[str, Slice]:
+        """The ledger by slice id."""
+        return {piece.id: piece for piece in self.slices}
+
+    @cached_property
+    def unstarted(self) -> tuple[Slice, ...]:
+        """Slices whose workflows are to be started: launches, and slices that an audit found."""
+        return tuple(piece for piece in self.slices if not piece.started)
+
+    @property
+    def draining(self) -> tuple[Slice, ...]:
+        """Slices with a drain ordered."""
+        return tuple(piece for piece in self.slices if piece.drain is not None)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields replaced. What is derived from the ledger is not copied along with a new ledger."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and "slices" in update:
+            for derived in ("by_id", "unstarted"):
+                copied.__dict__.pop(derived, None)
+        return copied
 
     @property
     def resync_needed(self) -> dict[str, str]:
@@ -137,26 +157,21 @@ class AutoscalerState(Value):
 class Changes(TypedDict, total=False):
     """The fields of a state that an event changes, with their new values. A misspelt field is a type error.
 
-    `matters` is no field: it counts what may change a decision, where the type of the event alone does not say.
+    `matters` is no field: it says whether a decision may change, where the type of the event alone does not.
     """
 
-    matters: int
+    matters: bool
     now: Moment
     config: ClusterConfig | None
     config_revision: int
     slices: Ledger
     usage: UsageTable
     demand: dict[str, SourceDemand]
-    health: dict[str, Health]
     standing: dict[str, StandingRequest]
     launched: tuple[Launched, ...]
     blocks: tuple[Block, ...]
-    drains: dict[str, DrainTerms]
-    starting: tuple[str, ...]
-    adopted: dict[str, Orphan]
     outbox: tuple[SliceCommand, ...]
     orders: Orders | None
-    launch_causes: dict[str, str]
     evaluations: int
     version: int
     input_version: int
@@ -170,9 +185,19 @@ class Changes(TypedDict, total=False):
     rejected_in_all: int
 
 
-T = TypeVar("T")
+MOST_ADDRESSES = 20_000
+"""Hosts whose addresses the ledger holds, about 300 kB. Beyond it, the workflow of a slice still has the addresses of its hosts."""
 
 
-def without(table: dict[str, T], ids: set[str]) -> dict[str, T]:
-    """The table without some slices; the same table if it has none of them."""
-    return table if ids.isdisjoint(table) else {key: value for key, value in table.items() if key not in ids}
+def kept_addresses(hosts: tuple[HostAddress, ...], held: int) -> tuple[HostAddress, ...]:
+    """The addresses of a slice's hosts if the ledger has room for them beside those it holds, else none."""
+    return hosts if held + len(hosts) <= MOST_ADDRESSES else ()
+
+
+def forget(state: AutoscalerState, ids: AbstractSet[str]) -> Changes:
+    """Remove slices from the ledger, with their usage and the commands to them."""
+    return {
+        "slices": tuple(piece for piece in state.slices if piece.id not in ids),
+        "usage": {slice_id: usage for slice_id, usage in state.usage.items() if slice_id not in ids},
+        "outbox": tuple(command for command in state.outbox if command.slice_id not in ids),
+    }

@@ -37,7 +37,7 @@ from penstock.core.state.signals import CLOSING, demand_event
 from penstock.core.state.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
-from penstock.model.slices import IN_FLIGHT, DrainTerms, Slice, SliceState, StandingRequest
+from penstock.model.slices import DrainTerms, Slice, SliceState, StandingRequest
 from penstock.wording import counted
 
 _SUGGESTED = 3
@@ -110,16 +110,16 @@ def _drain_slice(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpda
     piece = _slice(state, message.slice_id)
     if piece.state is SliceState.DELETING:
         return _done(f"{piece.id} is being deleted already")
-    before, terms = state.drains.get(piece.id), DrainTerms(cause=message.cause, force=message.force)
+    before, terms = piece.drain, DrainTerms(cause=message.cause, force=message.force)
     forced = ", by force as before; cancel that to let its work end" if before and before.force and not terms.force else ""
     return _done(f"{piece.id} drains{forced}", DrainOrdered(at=at, slice_id=piece.id, terms=terms))
 
 
 def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
     piece = _slice(state, read(CancelDrainMessage, raw).slice_id)
-    if piece.id not in state.drains and piece.state is not SliceState.DRAINING:
+    if not piece.drains:
         raise BadMessage(f"slice_id: {piece.id} is not draining, it is {piece.state}")
-    if piece.state in IN_FLIGHT:
+    if piece.state.in_flight:
         raise BadMessage(f"slice_id: {piece.id} is {piece.state}, so its drain deletes it at once; another comes if it is wanted")
     if piece.state is SliceState.DELETING or piece.id in confirmed_empty(state):
         raise BadMessage(f"slice_id: {piece.id} is being deleted; another comes if it is wanted")
@@ -171,7 +171,7 @@ def _done(message: str, *events: AnyEvent) -> ParsedUpdate:
 
 
 def _slice(state: AutoscalerState, slice_id: str) -> Slice:
-    found = next((piece for piece in state.slices if piece.id == slice_id), None)
+    found = state.by_id.get(slice_id)
     if found is None:
         name = shortened(slice_id, LONGEST_NAME)
         raise BadMessage(f"slice_id: no slice is called {name!r}; {_hint(name, [piece.id for piece in state.slices])}")

@@ -1,0 +1,154 @@
+"""Reports of audits: orphans are adopted, missing slices leave the ledger, and a recovery ends when nothing is awaited."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from penstock.core.state.events import LocationReported, RecoveryBegan, ReportsCollected
+from penstock.core.state.health import after_look, after_refused_look
+from penstock.core.state.specs import ADOPTED, locations_of
+from penstock.core.state.state import AutoscalerState, Changes, Recovery, forget, kept_addresses
+from penstock.model.cluster import ClusterConfig
+from penstock.model.failures import Phase
+from penstock.model.location import Location
+from penstock.model.sightings import HostAddress, Sighting
+from penstock.model.slices import Slice, SliceState
+
+
+def location_reported(state: AutoscalerState, event: LocationReported) -> Changes:
+    """Reconcile the ledger with one location."""
+    changes = _progress(state, event) | _blocks_after(state, event)
+    reconciled = _reconciled(state, event)
+    unblocked = [block.health for block in changes.get("blocks", state.blocks)] != [block.health for block in state.blocks]
+    recovered = changes.get("recovery", state.recovery) is None and state.recovery is not None
+    return {**changes, **reconciled, "matters": bool(reconciled) or unblocked or recovered}
+
+
+def _progress(state: AutoscalerState, event: LocationReported) -> Changes:
+    """The recovery, once the location that it awaits has given a complete listing."""
+    recovery, report = state.recovery, event.report
+    if recovery is None or not report.complete or report.asked != recovery.id:
+        return {}
+    left = tuple(key for key in recovery.waiting if key != report.location.key)
+    return _recovering(state, recovery.model_copy(update={"waiting": left}))
+
+
+def _blocks_after(state: AutoscalerState, event: LocationReported) -> Changes:
+    """The blocks, now that the location was listed or could not be."""
+    config, report = state.config, event.report
+    groups = [group for group in config.groups if group.location.key == report.location.key] if config else []
+    if report.failure is None or config is None:
+        return {"blocks": after_look(state.blocks, groups)}
+    return {"blocks": after_refused_look(state.blocks, report.failure, groups, at=event.at, backoff=config.backoff)}
+
+
+def _reconciled(state: AutoscalerState, event: LocationReported) -> Changes:
+    """The ledger without missing slices and with adopted ones. A slice that is about to be started is neither."""
+    report = event.report
+    starting = {piece.id for piece in state.unstarted}
+    missing = {slice_id for slice_id in report.missing if slice_id in state.by_id and slice_id not in starting}
+    found = [one for one in report.orphans if one.slice_id not in starting and _is_wanted(state, one, event.at)]
+    if not missing and not found:
+        return {}
+    changes = forget(state, missing)
+    ledger = {piece.id: piece for piece in changes["slices"]}
+    held = sum(len(piece.hosts) for piece in changes["slices"])
+    for sighting in found:
+        hosts = kept_addresses(sighting.addresses, held)
+        held += len(hosts)
+        ledger[sighting.slice_id] = _adopted(state, sighting, report.location, event.at, hosts=hosts)
+    return changes | {"slices": tuple(ledger.values()), "verified": False}
+
+
+def _is_wanted(state: AutoscalerState, sighting: Sighting, at: datetime) -> bool:
+    """Whether to adopt an orphan now: to use it, or to delete it. One of an unknown group has its grace first."""
+    config = state.config
+    if config is None or _state_at(sighting.phase) is None:
+        return False
+    if config.group(sighting.group) is not None and not state.closing:
+        return True
+    if (state.recovery is not None and state.recovery.closing) or sighting.slice_id in state.by_id:
+        return True
+    grace = timedelta(seconds=config.inventory.orphan_grace_seconds)
+    return sighting.created_at is None or sighting.created_at + grace <= at
+
+
+def _adopted(
+    state: AutoscalerState, sighting: Sighting, location: Location, at: datetime, *, hosts: tuple[HostAddress, ...]
+) -> Slice:
+    """The ledger's entry of an orphan, whose workflow is to be started."""
+    assert state.config is not None
+    group = state.config.group(sighting.group)
+    found: dict[str, Any] = {
+        "cause": ADOPTED,
+        "started": False,
+        "adopted": True,
+        "created_at": sighting.created_at,
+        "location": None if group is not None and group.location.key == location.key else location,
+        "hosts": hosts,
+    }
+    known = state.by_id.get(sighting.slice_id)
+    if known is not None:
+        return known.model_copy(update=found)
+    unwanted = group is None or state.closing
+    return Slice(
+        id=sighting.slice_id,
+        group=sighting.group,
+        state=SliceState.DELETING if unwanted else _state_at(sighting.phase) or SliceState.DELETING,
+        since=at,
+        queued=sighting.phase is Phase.QUEUED,
+        **found,
+    )
+
+
+def _state_at(phase: Phase) -> SliceState | None:
+    """The state in which the lifecycle of an adopted slice goes on; None if the resource is going away by itself."""
+    match phase:
+        case Phase.QUEUED | Phase.CREATING:
+            return SliceState.REQUESTING
+        case Phase.BOOTING:
+            return SliceState.BOOTING
+        case Phase.RUNNING:
+            return SliceState.INITIALIZING
+        case Phase.PREEMPTED | Phase.FAILED:
+            return SliceState.DELETING
+        case Phase.DELETING | Phase.GONE:
+            return None
+
+
+def recovery_began(state: AutoscalerState, event: RecoveryBegan) -> Changes:
+    """Nothing is ordered until every slice and every location has reported."""
+    waiting = tuple(location.key for location in locations_of(state.config)) if state.config else ()
+    recovery = Recovery(id=event.id, reason=event.reason, since=event.at, waiting=waiting, closing=event.closing)
+    return {"recovery": recovery, "recovered_in": event.run_id or state.recovered_in}
+
+
+def recovery_after_config(state: AutoscalerState, config: ClusterConfig) -> Changes:
+    """A recovery awaits the locations of the new configuration: those it still awaited, and new ones."""
+    if state.recovery is None:
+        return {}
+    before = {location.key for location in locations_of(state.config)} if state.config else set()
+    now = [location.key for location in locations_of(config)]
+    waiting = tuple(key for key in now if key in state.recovery.waiting or key not in before)
+    return _recovering(state, state.recovery.model_copy(update={"waiting": waiting}))
+
+
+def reports_collected(state: AutoscalerState, event: ReportsCollected) -> Changes:
+    """The reports of all running slices are in the ledger."""
+    if state.recovery is None or state.recovery.id != event.id:
+        return {"matters": False}
+    return _recovering(state, state.recovery.model_copy(update={"reports_collected": True}))
+
+
+def _recovering(state: AutoscalerState, recovery: Recovery) -> Changes:
+    """The recovery, or its end. The one that closes a cluster is the last if the ledger is still empty."""
+    if not recovery.reports_collected or recovery.waiting:
+        return {"recovery": recovery}
+    return {"recovery": None, "verified": recovery.closing and not state.slices}
+
+
+HANDLERS: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
+    LocationReported: location_reported,
+    RecoveryBegan: recovery_began,
+    ReportsCollected: reports_collected,
+}

@@ -1,0 +1,137 @@
+"""What one look at the cloud showed of a slice's resource: its phase, and its hosts with addresses and health."""
+
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.model.failures import Failure, Phase
+from penstock.model.units import Moment
+from penstock.model.value import Value, WireMessage
+
+LONGEST_NAME = 63
+"""Characters of an RFC 1035 label, the form of names that clouds accept."""
+_DIGEST = 10
+"""Hex digits (40 bits) that distinguish slices with the same readable prefix."""
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+def resource_name(*, cluster: str, group: str, slice_id: str) -> str:
+    """The cloud's name for a slice: a readable prefix and a digest. Equal arguments always give the same name.
+
+    RFC 1035: at most 63 lower-case letters, digits and dashes; the first is a letter, the last is no dash.
+    """
+    digest = hashlib.sha256(json.dumps([cluster, group, slice_id]).encode()).hexdigest()[:_DIGEST]
+    readable = re.sub(r"[^a-z0-9]+", "-", slice_id.lower()).strip("-")
+    head = readable if readable[:1].isalpha() else f"s-{readable}"
+    return f"{head[: LONGEST_NAME - _DIGEST - 1].rstrip('-')}-{digest}"
+
+
+class Labels(Value):
+    """The owner of a resource. The create call sets the labels, so no resource of ours ever lacks them."""
+
+    cluster: Text
+    group: Text
+    slice: Text
+
+    @property
+    def resource_name(self) -> str:
+        """The name that a create call gives the resource with these labels."""
+        return resource_name(cluster=self.cluster, group=self.group, slice_id=self.slice)
+
+
+class Ref(Value):
+    """A reference to one resource: location, name, and the labels it must carry to be ours."""
+
+    location: Text
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    labels: Labels
+
+
+class HostAddress(WireMessage):
+    """How to reach one host. A field added here reaches the ledger, the queries and the CLI."""
+
+    name: str = ""
+    address: str | None = None
+    """The internal address, which health checks use; None until the cloud has assigned one."""
+    external_address: str | None = None
+
+
+class Host(HostAddress):
+    """One host as a look showed it.
+
+    `asked` says that its health check was called, `answered` the slice id it answered with: an address may have belonged to
+    another slice before.
+    """
+
+    asked: bool = False
+    answered: str | None = None
+
+
+class Sighting(WireMessage):
+    """One look at a resource: the one type for it, from the provider to the slice workflow.
+
+    A resource that is GONE has neither hosts nor `created_at`. `failure` is why it failed, or why its hosts are silent, if the
+    cloud says so. A watch, which remembers earlier looks, adds `checked`: the hosts were health-checked, not only listed; and
+    `lost_hosts`: hosts that were silent for long enough to count as lost.
+    """
+
+    ref: Ref
+    phase: Phase
+    hosts: tuple[Host, ...] = ()
+    created_at: Moment | None = None
+    failure: Failure | None = None
+    checked: bool = False
+    lost_hosts: tuple[int, ...] = ()
+
+    @property
+    def labels(self) -> Labels:
+        """The owner of the resource."""
+        return self.ref.labels
+
+    @property
+    def slice_id(self) -> str:
+        """The slice that the resource belongs to."""
+        return self.ref.labels.slice
+
+    @property
+    def group(self) -> str:
+        """The group of that slice."""
+        return self.ref.labels.group
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a create call of ours made it. A resource that only carries copied labels has another name."""
+        return self.ref.name == self.ref.labels.resource_name
+
+    @property
+    def addressed(self) -> bool:
+        """Whether every host has an address."""
+        return bool(self.hosts) and all(host.address is not None for host in self.hosts)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every host answered with the id of this slice."""
+        return bool(self.hosts) and not self.silent_hosts
+
+    @property
+    def silent_hosts(self) -> tuple[int, ...]:
+        """Hosts that did not answer with the id of this slice."""
+        return tuple(i for i, host in enumerate(self.hosts) if host.answered != self.slice_id)
+
+    @property
+    def addresses(self) -> tuple[HostAddress, ...]:
+        """The hosts without their health."""
+        fields = set(HostAddress.model_fields)
+        return tuple(HostAddress.model_validate(host.model_dump(include=fields)) for host in self.hosts)
+
+
+def addresses_digest(hosts: Iterable[HostAddress]) -> int:
+    """A number that changes when an address does; 0 if no host has one."""
+    text = json.dumps([(host.name, host.address, host.external_address) for host in hosts if host.address is not None])
+    return zlib.crc32(text.encode()) if text != "[]" else 0
