@@ -161,7 +161,7 @@ async def _account(account: _Account, environ: Mapping[str, str] = os.environ) -
 
 def _order(config: ClusterConfig, group: ScaleGroup) -> Order:
     """A slice of the group as it would be ordered; it never is."""
-    return order_of(spec_of(config, group.name, "examined", "doctor"))
+    return order_of(spec_of(config, group, "examined", "doctor"))
 
 
 def _skew(subject: str, *, theirs: datetime, within: float) -> Finding:

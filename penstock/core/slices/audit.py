@@ -149,7 +149,9 @@ class _Slice(NamedTuple):
             return self.resources[0].location
         if self.workflow is not None:
             return self.workflow.spec.location.key
-        return locations.get(self.entry.group, "") if self.entry is not None else ""
+        if self.entry is None:
+            return ""
+        return self.entry.location.key if self.entry.location is not None else locations.get(self.entry.group, "")
 
     def _group(self) -> str:
         if self.entry is not None:

@@ -84,7 +84,7 @@ class _LedgerUpdate:
         self._recent_failures: list[RecentFailure] = []
         self._gone: set[str] = set()
         self._commands: list[DrainCommand] = []
-        self._matters = False
+        self._matters = 0
 
     def take(self, report: SliceReport) -> None:
         """Apply one report, unless a newer one was applied before."""
@@ -101,7 +101,7 @@ class _LedgerUpdate:
         else:
             after = self._ledger[report.slice_id] = self._moved(before, report)
             self._addresses += len(after.hosts)
-        self._matters |= _matters(before, report)
+        self._matters += _matters(before, report)
 
     def _moved(self, before: Slice | None, report: SliceReport) -> Slice:
         """The ledger's entry after the report."""

@@ -157,10 +157,10 @@ class AutoscalerState(Value):
 class Changes(TypedDict, total=False):
     """The fields of a state that an event changes, with their new values. A misspelt field is a type error.
 
-    `matters` is no field: it says whether a decision may change, where the type of the event alone does not.
+    `matters` is no field: it counts what may change a decision, where the type of the event alone does not say.
     """
 
-    matters: bool
+    matters: int
     now: Moment
     config: ClusterConfig | None
     config_revision: int

@@ -67,7 +67,7 @@ def test_drains_are_carried_out_as_ordered() -> None:
     )
     after = apply(state, Decided(at=NOW, orders=orders))
 
-    assert after.drains == {"a": DrainTerms(cause="idle")}
+    assert {piece.id: piece.drain for piece in after.slices} == {"a": DrainTerms(cause="idle")}
     assert after.outbox == (DrainCommand(slice_id="a", terms=DrainTerms(cause="idle")),)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.contract.answers import Explanation, TaskStatus
 from penstock.core.answers.explain import explain
 from penstock.core.state.apply import replay
-from penstock.core.state.events import ConfigApplied, DemandSnapshot, SlicesOrdered, UsageReported
+from penstock.core.state.events import ConfigApplied, DemandSnapshot, UsageReported
 from penstock.core.state.state import AutoscalerState
 from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
@@ -115,11 +115,8 @@ def test_a_gang_is_explained_by_any_of_its_tasks() -> None:
 def test_a_running_task_is_not_demand() -> None:
     answer = explain(
         replay(
-            [
-                SlicesOrdered(at=NOW, slices=(ready("s"),)),
-                UsageReported(at=NOW, usage={"s": (HostUsage(tasks=("t",)),)}),
-            ],
-            state([]),
+            [UsageReported(at=NOW, usage={"s": (HostUsage(tasks=("t",)),)})],
+            state([]).model_copy(update={"slices": (ready("s"),)}),
         ),
         "t",
     )

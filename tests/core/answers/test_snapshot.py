@@ -13,7 +13,7 @@ from penstock.model.building import build_demand
 from penstock.model.demand import Demand, Task
 from penstock.model.slices import Availability, DrainTerms, Slice, SliceState
 from penstock.model.snapshot import Snapshot
-from tests.core.state.ledgers import NOW, cluster, config, later, ordered, report, told
+from tests.core.state.ledgers import NOW, after_reports, cluster, config, later, ordered, report
 
 GROUPS = ({"name": "g", "priority": 1}, {"name": "h", "priority": 2})
 PATIENCE = {"patience": "10m"}
@@ -38,7 +38,7 @@ def running(state: AutoscalerState, at: datetime, tasks: int) -> AutoscalerState
     ],
 )
 def test_on_a_queued_slice(at: datetime, launches: dict[str, int], availability: Availability) -> None:
-    state = told(ordered(cluster(*GROUPS, **PATIENCE), "a"), report("a", SliceState.REQUESTING, 1, queued=True))
+    state = after_reports(ordered(cluster(*GROUPS, **PATIENCE), "a"), report("a", SliceState.REQUESTING, 1, queued=True))
     snapshot = Snapshot(
         config=config(*GROUPS, **PATIENCE),
         now=at,
@@ -54,7 +54,7 @@ def test_on_a_queued_slice(at: datetime, launches: dict[str, int], availability:
 
 @pytest.mark.parametrize("state", [SliceState.REQUESTING, SliceState.BOOTING, SliceState.READY])
 def test_on_a_slice_ordered_to_drain(state: SliceState) -> None:
-    cloud = told(ordered(cluster(), "a"), report("a", state, 3))
+    cloud = after_reports(ordered(cluster(), "a"), report("a", state, 3))
     drained = apply(cloud, DrainOrdered(at=NOW, slice_id="a", terms=DRAIN))
     snapshot = Snapshot(
         config=config(),

@@ -12,7 +12,7 @@ from penstock.core.decision.decide import decide
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import FailureKind
 from penstock.model.slices import Availability, Slice, SliceState
-from tests.core.state.ledgers import NOW, cluster, failed, ordered, report, told
+from tests.core.state.ledgers import NOW, after_reports, cluster, failed, ordered, report
 
 Words = tuple[Availability, str]
 V5E: dict[str, Any] = {"device": {"type": "tpu", "variant": "v5litepod-4"}, "host": {"cpu": 8, "tpu": 4}, "pool": "reserved"}
@@ -38,9 +38,9 @@ def test_a_full_group_is_at_its_maximum_and_other_groups_are_not() -> None:
 
 
 def test_slices_that_leave_count_until_they_are_gone() -> None:
-    state = told(ordered(cluster({"name": "g", "max_slices": 1}), "s1"), report("s1", SliceState.DELETING, 1))
+    state = after_reports(ordered(cluster({"name": "g", "max_slices": 1}), "s1"), report("s1", SliceState.DELETING, 1))
     assert availabilities(state) == {"g": (Availability.AT_MAX, "1 of 1 slices")}
-    assert availabilities(told(state, report("s1", SliceState.TERMINATED, 2))) == {"g": (Availability.AVAILABLE, "")}
+    assert availabilities(after_reports(state, report("s1", SliceState.TERMINATED, 2))) == {"g": (Availability.AVAILABLE, "")}
 
 
 def test_a_full_cluster_is_said_of_every_group_that_is_not_full_itself() -> None:
@@ -75,7 +75,9 @@ def test_a_tier_behind_one_that_exceeded_its_quota_says_so() -> None:
 
 
 def test_a_group_whose_slices_wait_in_the_clouds_queue_beyond_patience_says_so() -> None:
-    state = told(ordered(cluster({"name": "g", "patience": "1m"}), "s1"), report("s1", SliceState.REQUESTING, 1, queued=True))
+    state = after_reports(
+        ordered(cluster({"name": "g", "patience": "1m"}), "s1"), report("s1", SliceState.REQUESTING, 1, queued=True)
+    )
     assert availabilities(state) == {"g": (Availability.AVAILABLE, "")}
     waited = state.model_copy(update={"now": NOW + timedelta(minutes=2)})
     assert availabilities(waited) == {"g": (Availability.BACKOFF, "1 of its slices waits in the cloud's queue")}

@@ -8,7 +8,7 @@ from penstock.core.decision.match import exclusion, requirement_exclusion, size_
 from penstock.model.cluster import Placement, ScaleGroup
 from penstock.model.decision import Code, Tier
 from penstock.model.shape import Shape
-from penstock.model.slices import IN_FLIGHT, Availability, HostState, HostUsage, Slice, SliceState, StandingRequest
+from penstock.model.slices import Availability, HostState, HostUsage, Slice, SliceState, StandingRequest
 from penstock.model.snapshot import Snapshot
 from tests.core.decision.oracle_filling import place_by_filling
 from tests.core.decision.oracle_placing import Entry, place_by_priority
@@ -83,7 +83,7 @@ def _lot(snapshot: Snapshot, each: Slice) -> Lot | None:
 
 
 def _is_leaving(each: Slice) -> bool:
-    return each.drain is not None or each.state not in (*IN_FLIGHT, SliceState.READY)
+    return each.drain is not None or not each.state.serves
 
 
 def _is_stalled(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
@@ -148,7 +148,7 @@ def _unwell(snapshot: Snapshot, group: ScaleGroup) -> bool:
 
 def _is_stuck(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
     """Whether the slice has waited in the cloud's queue beyond patience."""
-    return each.group == group.name and each.queued and each.state in IN_FLIGHT and _waited(snapshot, each, group)
+    return each.group == group.name and each.queued and each.state.in_flight and _waited(snapshot, each, group)
 
 
 # Minimum, standing requests, spares

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.contract.inventories import LocationReport, Orphan
+from penstock.contract.inventories import LocationReport
 from penstock.contract.orders import Launch, Orders
 from penstock.contract.slices import SliceReport
 from penstock.core.state.apply import apply, replay
@@ -11,7 +11,9 @@ from penstock.core.state.events import ConfigApplied, Decided, LocationReported,
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Failure, FailureKind, Phase
-from penstock.model.slices import SliceState
+from penstock.model.location import Location
+from penstock.model.sightings import Host, Labels, Ref, Sighting
+from penstock.model.slices import DrainTerms, SliceState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -31,11 +33,16 @@ def cluster(*groups: dict[str, Any], **more: Any) -> AutoscalerState:
     return replay([ConfigApplied(at=NOW, config=config(*groups, **more))])
 
 
-def ordered(state: AutoscalerState, *slice_ids: str, group: str = "g", at: datetime = NOW) -> AutoscalerState:
-    """Slices ordered by a decision, their workflows running."""
+def launched(*slice_ids: str, group: str = "g", at: datetime = NOW, revision: int = 1) -> Decided:
+    """A decision, made on a revision of the configuration, that launches slices."""
     launches = tuple(Launch(slice_id=slice_id, group=group, cause="demand") for slice_id in slice_ids)
-    orders = Orders(at=at, input_version=state.input_version, config_revision=state.config_revision, launches=launches)
-    return replay([Decided(at=at, orders=orders), SlicesStarted(at=at, slice_ids=slice_ids)], state)
+    return Decided(at=at, orders=Orders(at=at, config_revision=revision, launches=launches))
+
+
+def ordered(state: AutoscalerState, *slice_ids: str, group: str = "g", at: datetime = NOW) -> AutoscalerState:
+    """Slices launched by a decision, their workflows running."""
+    decided = launched(*slice_ids, group=group, at=at, revision=state.config_revision)
+    return replay([decided, SlicesStarted(at=at, slice_ids=slice_ids)], state)
 
 
 def report(slice_id: str, state: SliceState, sequence: int, *, group: str = "g", at: datetime = NOW, **more: Any) -> SliceReport:
@@ -43,7 +50,12 @@ def report(slice_id: str, state: SliceState, sequence: int, *, group: str = "g",
     return SliceReport.model_validate(given)
 
 
-def told(state: AutoscalerState, *reports: SliceReport, at: datetime = NOW) -> AutoscalerState:
+def reported(slice_id: str, state: SliceState, sequence: int, *, at: datetime = NOW, **more: Any) -> SlicesReported:
+    """The event of one report."""
+    return SlicesReported(at=at, reports=(report(slice_id, state, sequence, at=at, **more),))
+
+
+def after_reports(state: AutoscalerState, *reports: SliceReport, at: datetime = NOW) -> AutoscalerState:
     return apply(state, SlicesReported(at=at, reports=reports))
 
 
@@ -58,21 +70,40 @@ def failed(
     **more: Any,
 ) -> AutoscalerState:
     """A slice failed, was deleted, and is gone."""
-    told_of: dict[str, Any] = {"group": group, "at": at, "ordered_at": ordered_at}
-    told_of["failure"] = Failure(kind=kind, message=f"{kind} of {slice_id}", **more)
-    return told(
-        state, report(slice_id, SliceState.DELETING, 5, **told_of), report(slice_id, SliceState.FAILED, 6, **told_of), at=at
+    facts: dict[str, Any] = {"group": group, "at": at, "ordered_at": ordered_at}
+    facts["failure"] = Failure(kind=kind, message=f"{kind} of {slice_id}", **more)
+    return after_reports(
+        state, report(slice_id, SliceState.DELETING, 5, **facts), report(slice_id, SliceState.FAILED, 6, **facts), at=at
     )
 
 
-def orphans(slice_id: str, *, group: str = "g", phase: Phase = Phase.RUNNING, created_at: datetime = NOW, **more: Any) -> Orphan:
-    given = {"location": "us-west4-a", "provider": "sim", "hosts": 2} | more
-    return Orphan(group=group, slice_id=slice_id, phase=phase, created_at=created_at, **given)
+def orphan(
+    slice_id: str, *, group: str = "g", phase: Phase = Phase.RUNNING, created_at: datetime = NOW, hosts: int = 2
+) -> Sighting:
+    """A resource as a listing shows it, with an address per host."""
+    labels = Labels(cluster="test", group=group, slice=slice_id)
+    ref = Ref(location="us-west4-a", name=labels.resource_name, labels=labels)
+    addressed = tuple(Host(name=f"{slice_id}-{i}", address=f"10.0.0.{i}") for i in range(hosts))
+    return Sighting(ref=ref, phase=phase, hosts=addressed, created_at=created_at)
 
 
-def audited(state: AutoscalerState, *, at: datetime = NOW, **found: Any) -> AutoscalerState:
-    audit = LocationReport(at=at, **{"account": "sim", "location": "us-west4-a", "complete": True} | found)
+def location(name: str = "us-west4-a", account: str = "sim", **settings: Any) -> Location:
+    return Location(provider=account.partition(":")[0], account=account, name=name, settings=settings)
+
+
+def audited(
+    state: AutoscalerState, *, at: datetime = NOW, where: Location | None = None, complete: bool = True, **found: Any
+) -> AutoscalerState:
+    audit = LocationReport(at=at, location=where or location(), complete=complete, **found)
     return apply(state, LocationReported(at=at, report=audit))
+
+
+def drains(state: AutoscalerState) -> dict[str, DrainTerms]:
+    return {piece.id: piece.drain for piece in state.slices if piece.drain is not None}
+
+
+def unstarted(state: AutoscalerState) -> list[str]:
+    return [piece.id for piece in state.unstarted]
 
 
 def states(state: AutoscalerState) -> dict[str, SliceState]:
@@ -81,4 +112,4 @@ def states(state: AutoscalerState) -> dict[str, SliceState]:
 
 def ready(state: AutoscalerState, slice_id: str = "a") -> AutoscalerState:
     """A slice that came and serves."""
-    return told(ordered(state, slice_id), report(slice_id, SliceState.READY, 3))
+    return after_reports(ordered(state, slice_id), report(slice_id, SliceState.READY, 3))

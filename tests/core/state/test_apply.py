@@ -1,4 +1,4 @@
-"""Whoever has the events has the state."""
+"""The events alone determine the state."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,10 +11,6 @@ from penstock.core.state.events import (
     CapacityRequested,
     ConfigApplied,
     DemandSnapshot,
-    HealthChanged,
-    SliceGone,
-    SliceMoved,
-    SlicesOrdered,
     TimePassed,
     UsageReported,
 )
@@ -26,7 +22,8 @@ from penstock.model.demand import Task
 from penstock.model.resources import Resources
 from penstock.model.runs import HostRef
 from penstock.model.shape import Device, DeviceType
-from penstock.model.slices import Availability, Health, HostUsage, Slice, SliceState, StandingRequest
+from penstock.model.slices import HostUsage, SliceState, StandingRequest
+from tests.core.state.ledgers import launched, reported
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -36,45 +33,34 @@ def config(**group: object) -> ClusterConfig:
     return ClusterConfig.model_validate({"cluster": "c", "groups": [fields]})
 
 
-def ordered(*names: str, at: datetime = NOW) -> SlicesOrdered:
-    slices = tuple(Slice(id=name, group="g", state=SliceState.REQUESTING, since=at) for name in names)
-    return SlicesOrdered(at=at, slices=slices)
-
-
 def test_a_slice_is_in_the_ledger_from_its_order_until_it_is_gone() -> None:
-    state = replay([ConfigApplied(at=NOW, config=config()), ordered("a", "b"), SliceGone(at=NOW, slice_id="a")])
+    gone = reported("a", SliceState.TERMINATED, 9)
+    state = replay([ConfigApplied(at=NOW, config=config()), launched("a", "b"), gone])
     assert [piece.id for piece in state.slices] == ["b"]
 
 
 def test_an_order_that_is_repeated_counts_once() -> None:
-    state = replay([ordered("a"), ordered("a", "b")])
+    state = replay([ConfigApplied(at=NOW, config=config()), launched("a", at=NOW), launched("a", "b", at=NOW)])
     assert [piece.id for piece in state.slices] == ["a", "b"]
-    assert [piece.id for piece in replay([ordered("a", "a")]).slices] == ["a"]
     assert sum(item.slices for item in state.launched) == 2
 
 
-def test_a_slice_that_moves_is_in_its_state_since_then() -> None:
-    later = NOW + timedelta(minutes=5)
-    state = replay([ordered("a"), SliceMoved(at=later, slice_id="a", state=SliceState.BOOTING)])
-    assert (state.slices[0].state, state.slices[0].since) == (SliceState.BOOTING, later)
-    queued = apply(replay([ordered("a")]), SliceMoved(at=later, slice_id="a", state=SliceState.REQUESTING, queued=True))
-    assert (queued.slices[0].queued, queued.slices[0].since) == (True, NOW)
-
-
-def test_an_event_about_a_slice_nobody_knows_changes_nothing() -> None:
-    state = replay([ordered("a")])
-    moved = apply(state, SliceMoved(at=NOW, slice_id="x", state=SliceState.READY))
-    reported = apply(moved, UsageReported(at=NOW, usage={"x": (HostUsage(),)}))
-    assert (reported.slices, reported.usage) == (state.slices, state.usage)
+def test_a_report_of_an_ended_slice_or_usage_of_an_unknown_one_changes_nothing() -> None:
+    state = replay([ConfigApplied(at=NOW, config=config()), launched("a")])
+    ended = apply(state, reported("x", SliceState.TERMINATED, 4))
+    after = apply(ended, UsageReported(at=NOW, usage={"x": (HostUsage(),)}))
+    assert (after.slices, after.usage) == (state.slices, state.usage)
 
 
 def test_usage_of_a_slice_goes_with_it() -> None:
-    state = replay([ordered("a"), UsageReported(at=NOW, usage={"a": (HostUsage(),)}), SliceGone(at=NOW, slice_id="a")])
-    assert state.usage == {}
+    used = UsageReported(at=NOW, usage={"a": (HostUsage(),)})
+    gone = reported("a", SliceState.TERMINATED, 9)
+    assert replay([ConfigApplied(at=NOW, config=config()), launched("a"), used, gone]).usage == {}
 
 
 def test_launches_are_remembered_for_a_minute() -> None:
-    state = replay([ordered("a"), ordered("b", at=NOW + timedelta(seconds=30)), TimePassed(at=NOW + timedelta(seconds=61))])
+    first, second = launched("a", at=NOW), launched("b", at=NOW + timedelta(seconds=30))
+    state = replay([ConfigApplied(at=NOW, config=config()), first, second, TimePassed(at=NOW + timedelta(seconds=61))])
     assert [(item.group, item.slices) for item in state.launched] == [("g", 1)]
 
 
@@ -106,21 +92,6 @@ def test_a_request_renewed_after_it_expired_stands() -> None:
     assert apply(state, CapacityRequested(at=later, request=first)).standing == {}
 
 
-def test_health_that_is_available_again_is_forgotten() -> None:
-    blocked = HealthChanged(at=NOW, group="g", health=Health(availability=Availability.BACKOFF))
-    state = replay([blocked])
-    assert list(state.health) == ["g"]
-    assert apply(state, HealthChanged(at=NOW, group="g", health=Health())).health == {}
-
-
-def test_a_disabled_group_may_be_asked_again_once_its_configuration_changed() -> None:
-    disabled = HealthChanged(at=NOW, group="g", health=Health(availability=Availability.DISABLED))
-    state = replay([ConfigApplied(at=NOW, config=config()), disabled])
-    assert list(apply(state, ConfigApplied(at=NOW, config=config())).health) == ["g"]
-    assert apply(state, ConfigApplied(at=NOW, config=config(max_slices=5))).health == {}
-    assert apply(state, ConfigApplied(at=NOW, config=config())).config_revision == 2
-
-
 def test_slices_of_a_group_that_is_gone_are_charged_to_their_pool_until_they_are_gone_too() -> None:
     def chips(*names: str) -> ClusterConfig:
         groups = [{"name": name, "device": {"type": "tpu", "variant": "v4-8"}, "max_slices": 9, "pool": "p"} for name in names]
@@ -129,13 +100,13 @@ def test_slices_of_a_group_that_is_gone_are_charged_to_their_pool_until_they_are
     task = Task(id="t", device=Device(type=DeviceType.TPU), resources=Resources(tpu=4))
     events: list[AnyEvent] = [
         ConfigApplied(at=NOW, config=chips("g", "h")),
-        ordered("a", "b"),
+        launched("a", "b"),
         ConfigApplied(at=NOW, config=chips("h")),
         DemandSnapshot(at=NOW, epoch=0, revision=0, demand=build_demand([task])),
     ]
     decision = decide(snapshot_of(replay(events)).snapshot)
     assert (decision.launched(), decision.pools[0].charged, decision.unmet[0].groups) == ({}, 8, {"h": Code.POOL_EXHAUSTED})
-    assert decide(snapshot_of(replay([*events, SliceGone(at=NOW, slice_id="a")])).snapshot).launched() == {"h": 1}
+    assert decide(snapshot_of(replay([*events, reported("a", SliceState.TERMINATED, 9)])).snapshot).launched() == {"h": 1}
 
 
 def test_a_task_that_usage_shows_running_is_not_demand() -> None:
@@ -143,7 +114,7 @@ def test_a_task_that_usage_shows_running_is_not_demand() -> None:
     state = replay(
         [
             ConfigApplied(at=NOW, config=config()),
-            ordered("s"),
+            launched("s"),
             UsageReported(at=NOW, usage={"s": (HostUsage(tasks=("a",)),)}),
             DemandSnapshot(at=NOW, epoch=0, revision=0, demand=demand),
         ]
@@ -156,8 +127,7 @@ def test_a_spread_gang_that_runs_in_part_is_kept_off_its_own_hosts() -> None:
     state = replay(
         [
             ConfigApplied(at=NOW, config=config()),
-            ordered("s", "t", "u"),
-            *(SliceMoved(at=NOW, slice_id=name, state=SliceState.READY) for name in "stu"),
+            *(reported(name, SliceState.READY, 3) for name in "stu"),
             UsageReported(
                 at=NOW,
                 usage={
@@ -182,8 +152,7 @@ def test_a_gang_runs_in_part_where_usage_shows_its_tasks() -> None:
     state = replay(
         [
             ConfigApplied(at=NOW, config=config()),
-            ordered("s"),
-            SliceMoved(at=NOW, slice_id="s", state=SliceState.READY),
+            reported("s", SliceState.READY, 3),
             UsageReported(at=NOW, usage={"s": (HostUsage(reserved=Resources(cpu=1), tasks=("c0",)),)}),
             DemandSnapshot(at=NOW, epoch=0, revision=0, demand=build_demand(members)),
         ]

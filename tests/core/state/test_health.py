@@ -12,8 +12,9 @@ from penstock.core.state.events import BlockCleared, ConfigApplied, LocationRepo
 from penstock.core.state.health import health_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import Failure, FailureKind, Scope
+from penstock.model.location import Location
 from penstock.model.slices import Availability, Health, SliceState
-from tests.core.state.ledgers import NOW, cluster, config, failed, later, ordered, report, told
+from tests.core.state.ledgers import NOW, after_reports, cluster, config, failed, later, ordered, report
 
 ZONES = (
     {"name": "west-a", "zone": "us-west4-a"},
@@ -68,9 +69,9 @@ def test_slices_ordered_together_that_fail_together_count_as_one_failure() -> No
 
 def test_a_slice_that_was_ordered_since_and_comes_ends_the_stockout() -> None:
     state = failed(ordered(cluster(), "a", "b", "c"), "a", FailureKind.STOCKOUT)
-    assert blocked(told(state, report("b", SliceState.READY, 3))) == {"g"}, "it was ordered before the cloud ran dry"
+    assert blocked(after_reports(state, report("b", SliceState.READY, 3))) == {"g"}, "it was ordered before the cloud ran dry"
     since = report("c", SliceState.READY, 3).model_copy(update={"ordered_at": later(1)})
-    assert blocked(told(state, since)) == set()
+    assert blocked(after_reports(state, since)) == set()
 
 
 def test_after_a_quiet_hour_the_count_begins_anew() -> None:
@@ -100,18 +101,18 @@ def test_a_quota_or_permission_blocks_what_it_names_across_groups_and_no_other_a
 def after_reporting(kind: FailureKind, scope: Scope, subject: str) -> AutoscalerState:
     state = ordered(cluster(*ZONES), "a", group="west-a")
     failure = Failure(kind=kind, scope=scope, subject=subject)
-    return told(state, report("a", SliceState.DELETING, 1, group="west-a", failure=failure))
+    return after_reports(state, report("a", SliceState.DELETING, 1, group="west-a", failure=failure))
 
 
 def test_quota_is_there_again_when_a_slice_in_its_scope_is_gone() -> None:
     state = ordered(after_reporting(FailureKind.QUOTA, Scope.REGION, "us-west4"), "b", group="west-b")
-    assert blocked(told(state, report("b", SliceState.TERMINATED, 9, group="west-b"))) == set()
+    assert blocked(after_reports(state, report("b", SliceState.TERMINATED, 9, group="west-b"))) == set()
 
 
 def test_the_end_of_the_slice_that_was_refused_for_want_of_quota_frees_none() -> None:
     state = after_reporting(FailureKind.QUOTA, Scope.ZONE, "us-west4-a")
     failure = Failure(kind=FailureKind.QUOTA, scope=Scope.ZONE, subject="us-west4-a")
-    ended = told(state, report("a", SliceState.FAILED, 2, group="west-a", failure=failure))
+    ended = after_reports(state, report("a", SliceState.FAILED, 2, group="west-a", failure=failure))
     assert ended.slices == ()
     assert blocked(ended) == {"west-a"}
 
@@ -119,7 +120,7 @@ def test_the_end_of_the_slice_that_was_refused_for_want_of_quota_frees_none() ->
 def test_a_rate_limit_slows_every_group_of_the_account_for_as_long_as_it_says() -> None:
     state = ordered(cluster(*ZONES), "a", group="west-a")
     failure = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=7)
-    state = told(state, report("a", SliceState.REQUESTING, 1, group="west-a", failure=failure))
+    state = after_reports(state, report("a", SliceState.REQUESTING, 1, group="west-a", failure=failure))
     assert blocked(state) == {"west-a", "west-b", "east"}
     assert health(state, "east", NOW) == Health(availability=Availability.RATE_LIMITED, until=later(7), reason="rate limit")
     assert {piece.id for piece in state.slices} == {"a"}, "the slice itself is still on its way"
@@ -168,8 +169,8 @@ def test_the_status_shows_availability_its_end_and_its_reason() -> None:
 
 def looked_at(state: AutoscalerState, failure: Failure | None = None, *, location: str = "us-west4-a") -> AutoscalerState:
     """The state after a look at a location that was refused, or was not."""
-    told = {"complete": failure is None, "failure": failure, "orders_too": True}
-    seen = LocationReport(account="sim", location=location, at=NOW, **told)
+    where = Location(provider="sim", account="sim", name=location)
+    seen = LocationReport(location=where, at=NOW, complete=failure is None, failure=failure)
     return apply(state, LocationReported(at=NOW, report=seen))
 
 
@@ -205,7 +206,7 @@ def test_a_short_rate_limit_does_not_end_a_long_one() -> None:
     state = ordered(cluster(), "a", "b")
     for slice_id, seconds in (("a", 60.0), ("b", 1.0)):
         limited = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=seconds)
-        state = told(state, report(slice_id, SliceState.REQUESTING, 1, failure=limited))
+        state = after_reports(state, report(slice_id, SliceState.REQUESTING, 1, failure=limited))
     assert health(state, "g", NOW).until == later(60)
 
 
@@ -223,17 +224,17 @@ def test_the_age_of_a_slice_is_counted_from_when_it_came_however_long_it_was_wai
         came = ordered_at + timedelta(minutes=30)
         state = ordered(state, f"s{number}", at=ordered_at)
         more: dict[str, Any] = {"ordered_at": ordered_at, "born_at": came}
-        state = told(state, report(f"s{number}", SliceState.READY, 4, at=came, **more), at=came)
+        state = after_reports(state, report(f"s{number}", SliceState.READY, 4, at=came, **more), at=came)
         died = came + timedelta(seconds=20)
         failure = Failure(kind=FailureKind.PREEMPTED)
-        state = told(state, report(f"s{number}", SliceState.DELETING, 5, at=died, failure=failure, **more), at=died)
+        state = after_reports(state, report(f"s{number}", SliceState.DELETING, 5, at=died, failure=failure, **more), at=died)
     assert health(state, "g", died).until is not None
 
 
 def test_a_short_block_does_not_end_a_long_one() -> None:
     state = ordered(after(FailureKind.PERMISSION, scope=Scope.PROJECT, subject="sim"), "b", group="west-a")
     limited = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=1)
-    state = told(state, report("b", SliceState.REQUESTING, 1, group="west-a", failure=limited))
+    state = after_reports(state, report("b", SliceState.REQUESTING, 1, group="west-a", failure=limited))
     assert health(state, "east", later(60)).availability is Availability.DISABLED
 
 
@@ -257,14 +258,14 @@ def test_a_replacement_that_dies_at_once_is_the_second_failure_in_a_row() -> Non
 
 
 def test_a_drain_that_is_called_off_says_nothing_about_stockouts() -> None:
-    state = told(ordered(cluster(), "a"), report("a", SliceState.READY, 3), report("a", SliceState.DRAINING, 4))
+    state = after_reports(ordered(cluster(), "a"), report("a", SliceState.READY, 3), report("a", SliceState.DRAINING, 4))
     state = failed(ordered(state, "b"), "b", FailureKind.STOCKOUT)
-    assert blocked(told(state, report("a", SliceState.READY, 5))) == {"g"}
+    assert blocked(after_reports(state, report("a", SliceState.READY, 5))) == {"g"}
 
 
 @pytest.mark.parametrize("seconds", [1e30, float("inf"), float("nan"), -1.0])
 def test_a_rate_limit_beyond_reason_is_bounded(seconds: float) -> None:
     state = ordered(cluster(), "a")
     failure = Failure(kind=FailureKind.RATE_LIMIT, retry_after_seconds=seconds)
-    state = told(state, report("a", SliceState.REQUESTING, 1, failure=failure))
+    state = after_reports(state, report("a", SliceState.REQUESTING, 1, failure=failure))
     assert blocked(state, later(86400)) == set()

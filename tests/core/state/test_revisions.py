@@ -221,7 +221,7 @@ def test_whatever_is_lost_repeated_or_late_demand_is_true_or_asks_for_a_snapshot
 def check(state: AutoscalerState, controller: Controller, delivered: tuple[int, int]) -> None:
     """The demand is what the controller had at the newest revision delivered, or a resync is asked for, or parts are awaited."""
     source = state.demand["default"]
-    assert source.heard == delivered
+    assert source.latest == delivered
     if source.resync_needed is None and source.partial is None:
         assert source.stamp == delivered
         assert source.demand == demand_of(*controller.truth[delivered])

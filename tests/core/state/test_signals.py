@@ -20,7 +20,6 @@ from penstock.core.state.events import (
     DrainsConfirmed,
     MessageRejected,
     RecoveryBegan,
-    SlicesOrdered,
     SlicesReported,
     UsageReported,
 )
@@ -34,7 +33,7 @@ CONFIG = ClusterConfig.model_validate(
     {"cluster": "x", "groups": [{"name": "pair", "max_slices": 2, "hosts_per_slice": 2, "host": {"cpu": 4}}]}
 )
 PAIR = Slice(id="pair-1", group="pair", state=SliceState.READY)
-STATE = replay([ConfigApplied(at=NOW, config=CONFIG), SlicesOrdered(at=NOW, slices=(PAIR,))])
+STATE = replay([ConfigApplied(at=NOW, config=CONFIG)]).model_copy(update={"slices": (PAIR,)})
 
 
 def received(name: str, message: Any, state: AutoscalerState = STATE) -> tuple[AnyEvent, ...]:
@@ -148,7 +147,7 @@ def test_bytes_that_are_no_json_are_rejected(raw: bytes) -> None:
 
 
 def test_usage_of_one_slice_that_cannot_be_read_costs_the_others_nothing() -> None:
-    state = replay([SlicesOrdered(at=NOW, slices=(PAIR.model_copy(update={"id": "pair-2"}),))], STATE)
+    state = STATE.model_copy(update={"slices": (PAIR, PAIR.model_copy(update={"id": "pair-2"}))})
     usage = {"pair-1": "idle", "pair-2": ["idle", "busy", "busy"], "pair-3": "asleep", "pair-4": []}
     good, bad = received("usage", {"usage": usage}, state)
     assert isinstance(good, UsageReported)

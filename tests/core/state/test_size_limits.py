@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.client.outbox import as_demand, in_parts
-from penstock.contract.inventories import LocationReport, Orphan
+from penstock.contract.inventories import LocationReport
 from penstock.core.state import size_limits
 from penstock.core.state.apply import KEPT_EMPTY_SOURCES, apply, replay
 from penstock.core.state.events import (
@@ -21,17 +21,18 @@ from penstock.core.state.events import (
     DemandSnapshot,
     DrainOrdered,
     LocationReported,
-    SlicesOrdered,
     UsageReported,
 )
 from penstock.core.state.signals import read_signal
 from penstock.core.state.size_limits import LARGEST_DEMAND, MOST_DRAINS, exceeds_limits
-from penstock.core.state.state import AutoscalerState
+from penstock.core.state.state import MOST_ADDRESSES, AutoscalerState
 from penstock.core.state.updates import read_update
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import MOST_TASKS, Demand
-from penstock.model.failures import Phase
+from penstock.model.location import Location
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, Slice, SliceState
+from tests.core.state.ledgers import orphan, reported
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TEMPORALS_LIMIT = 2 * 1024 * 1024
@@ -101,7 +102,7 @@ def test_a_cluster_of_full_size_is_carried_while_it_is_deleted_or_drained() -> N
         order = DrainOrdered(at=NOW, slice_id=piece.id, terms=DrainTerms(cause="operator"))
         if exceeds_limits(drained, order) is None:
             drained = apply(drained, order)
-    assert len(drained.drains) == MOST_DRAINS
+    assert len(drained.draining) == MOST_DRAINS
     assert len(drained.model_dump_json()) < TEMPORALS_LIMIT
     told = exceeds_limits(drained, order)
     assert told == "slice_id: 2000 slices drain already; wait until some of them are gone, or delete the cluster"
@@ -113,14 +114,27 @@ def test_five_thousand_slices_found_at_once_are_carried() -> None:
     group = {"name": "v5e-16", "host": {"cpu": 4}, "max_slices": 6_000, "zone": "us-west4-a"}
     configured = [group | {"provider": {"kind": "gcp-tpu", **settings}}]
     state = apply(AutoscalerState(), ConfigApplied(at=NOW, config=ClusterConfig(cluster="c", groups=configured)))
-    where = {"location": "us-west4-a", "provider": "gcp-tpu", "account": "gcp-tpu:my-research-project", "settings": settings}
-    found = tuple(
-        Orphan(group="v5e-16", slice_id=piece.id, phase=Phase.RUNNING, created_at=NOW, hosts=4, **where)
-        for piece in ready(5_000).slices
-    )
-    report = LocationReport(account=where["account"], location="us-west4-a", at=NOW, complete=True, orphans=found)
+    where = Location(provider="gcp-tpu", account="gcp-tpu:my-research-project", name="us-west4-a", settings=settings)
+    found = tuple(orphan(piece.id, group="v5e-16", hosts=4) for piece in ready(5_000).slices)
+    report = LocationReport(location=where, at=NOW, complete=True, orphans=found)
     state = apply(state, LocationReported(at=NOW, report=report))
-    assert len(state.starting) == 5_000
+    assert len(state.unstarted) == 5_000
+    assert len(state.model_dump_json()) < TEMPORALS_LIMIT
+
+
+def test_a_ledger_with_all_the_addresses_it_may_hold_is_carried_and_further_addresses_are_left_out() -> None:
+    chance = random.Random(3)
+
+    def hosts(piece: Slice) -> tuple[HostAddress, ...]:
+        ips = [f"10.{chance.randrange(256)}.{chance.randrange(256)}.{chance.randrange(256)}" for _ in range(10)]
+        return tuple(
+            HostAddress(name=f"{piece.id}-w-{i}", address=ip, external_address=f"34{ip[2:]}") for i, ip in enumerate(ips)
+        )
+
+    state = apply(ready(5_000), snapshot(waiting(random_ids(60_000))))
+    for piece in state.slices:
+        state = apply(state, reported(piece.id, SliceState.READY, 1, group="v5e-16", hosts=hosts(piece)))
+    assert sum(len(piece.hosts) for piece in state.slices) == MOST_ADDRESSES
     assert len(state.model_dump_json()) < TEMPORALS_LIMIT
 
 
@@ -129,7 +143,7 @@ def ready(count: int) -> AutoscalerState:
     chance = random.Random(1)
     names = ["a", *(f"v5e-16-261118-010203-{chance.getrandbits(32):08x}" for _ in range(count - 1))]
     slices = tuple(Slice(id=name, group="v5e-16", state=SliceState.READY) for name in names)
-    return apply(AutoscalerState(), SlicesOrdered(at=NOW, slices=slices))
+    return AutoscalerState(slices=slices)
 
 
 def test_sixty_thousand_random_ids_are_carried() -> None:
@@ -145,7 +159,7 @@ def test_demand_that_is_too_heavy_leaves_the_old_one_and_asks_for_a_snapshot() -
     assert isinstance(event, DemandRefused)
     after = apply(state, event)
     source = after.demand["default"]
-    assert (source.demand.task_ids, source.revision, source.heard) == (("a", "b"), 1, (1, 2))
+    assert (source.demand.task_ids, source.revision, source.latest) == (("a", "b"), 1, (1, 2))
     assert source.resync_needed is not None
     assert "shorter ids or ids that count up" in source.resync_needed
     assert [(kept.message, kept.problem) for kept in after.rejected] == [("demand", source.resync_needed)]
@@ -222,7 +236,7 @@ def test_a_configuration_and_a_standing_request_are_refused_if_they_cannot_be_ca
 def test_usage_counts_without_names_if_there_are_too_many(host: dict[str, Any]) -> None:
     config = ClusterConfig.model_validate({"cluster": "x", "groups": [{"name": "g", "max_slices": 100, "host": {"cpu": 4}}]})
     pieces = tuple(Slice(id=f"g-{i}", group="g", state=SliceState.READY) for i in range(100))
-    state = replay([ConfigApplied(at=NOW, config=config), SlicesOrdered(at=NOW, slices=pieces)])
+    state = replay([ConfigApplied(at=NOW, config=config)], AutoscalerState(slices=pieces))
     ids = random_ids(20_000)
     usage = {piece.id: [host | {"tasks": ids[i * 200 : i * 200 + 200]}] for i, piece in enumerate(pieces)}
     events = read_signal(state, "usage", json.dumps({"usage": usage}).encode(), NOW)

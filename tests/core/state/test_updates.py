@@ -10,11 +10,12 @@ from penstock.contract.answers import Accepted, Done
 from penstock.contract.messages import LARGEST_MESSAGE
 from penstock.contract.problems import BadMessage
 from penstock.core.state.apply import replay
-from penstock.core.state.events import AnyEvent, Closed, ConfigApplied, DrainsConfirmed, SliceMoved, SlicesOrdered
+from penstock.core.state.events import AnyEvent, Closed, ConfigApplied, DrainsConfirmed
 from penstock.core.state.state import AutoscalerState
 from penstock.core.state.updates import read_update
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
+from tests.core.state.ledgers import reported
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WRITTEN: dict[str, Any] = {"cluster": "x", "groups": [{"name": "small", "max_slices": 2, "host": {"cpu": 4}}]}
@@ -22,9 +23,8 @@ SLICES = (
     Slice(id="small-1", group="small", state=SliceState.READY),
     Slice(id="small-2", group="small", state=SliceState.DELETING),
 )
-STATE = replay(
-    [ConfigApplied(at=NOW, config=ClusterConfig.model_validate(WRITTEN)), SlicesOrdered(at=NOW, slices=SLICES)],
-)
+CONFIG = ClusterConfig.model_validate(WRITTEN)
+STATE = replay([ConfigApplied(at=NOW, config=CONFIG)]).model_copy(update={"slices": SLICES})
 
 
 def done(name: str, message: Any = None, state: AutoscalerState = STATE) -> tuple[AutoscalerState, Accepted | Done]:
@@ -63,17 +63,17 @@ def test_a_standing_request_is_set_replaced_and_withdrawn() -> None:
 
 def test_a_drain_is_ordered_and_cancelled() -> None:
     state, _ = done("drain_slice", {"slice_id": "small-1"})
-    assert state.drains["small-1"].cause == "operator"
+    assert [piece.drain.cause for piece in state.slices if piece.drain] == ["operator"]
     state, _ = done("cancel_drain", {"slice_id": "small-1"}, state)
-    assert state.drains == {}
+    assert state.draining == ()
     assert done("drain_slice", {"slice_id": "small-2"})[0] is STATE
 
 
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        (SliceMoved(at=NOW, slice_id="small-1", state=SliceState.BOOTING), "is BOOTING, so its drain deletes it at once"),
-        (SliceMoved(at=NOW, slice_id="small-1", state=SliceState.DELETING), "is being deleted"),
+        (reported("small-1", SliceState.BOOTING, 1, group="small"), "is BOOTING, so its drain deletes it at once"),
+        (reported("small-1", SliceState.DELETING, 1, group="small"), "is being deleted"),
         (DrainsConfirmed(at=NOW, slice_ids=("small-1",)), "is being deleted"),
     ],
 )

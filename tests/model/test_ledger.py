@@ -1,0 +1,52 @@
+"""The ledger survives JSON, and equal locations in it are written once."""
+
+import json
+from datetime import UTC, datetime
+
+from pydantic import TypeAdapter
+
+from penstock.model.ledger import Ledger
+from penstock.model.location import Location
+from penstock.model.packed import unpack
+from penstock.model.sightings import HostAddress
+from penstock.model.slices import DrainTerms, Slice, SliceState
+
+NOW = datetime(2026, 1, 1, 12, 30, 0, 250_000, tzinfo=UTC)
+THERE = Location(provider="gce", account="gce:p", name="us-west4-a", settings={"project": "p", "labels": {"team": "x"}})
+ELSEWHERE = THERE.model_copy(update={"name": "us-east1-b"})
+HOSTS = (
+    HostAddress(name="a-0", address="10.0.0.1", external_address="34.1.2.3"),
+    HostAddress(name="a-1", address="10.0.0.2"),
+    HostAddress(),
+)
+FULL = Slice(
+    id="a",
+    group="g",
+    state=SliceState.DRAINING,
+    since=NOW,
+    queued=True,
+    drain=DrainTerms(cause="idle", force=True),
+    cause="demand",
+    started=False,
+    adopted=True,
+    created_at=NOW,
+    location=THERE,
+    hosts=HOSTS,
+    pool="p",
+    chips=8,
+    sequence=7,
+)
+PLAIN = Slice(id="b", group="g", state=SliceState.READY)
+LEDGER: TypeAdapter[tuple[Slice, ...]] = TypeAdapter(Ledger)
+
+
+def test_every_field_of_a_slice_survives_json() -> None:
+    assert all(getattr(FULL, name) != field.get_default() for name, field in Slice.model_fields.items()), "a field is not tested"
+    for slices in ((), (PLAIN,), (FULL, PLAIN, FULL.model_copy(update={"id": "c", "location": ELSEWHERE, "hosts": HOSTS[:1]}))):
+        assert LEDGER.validate_json(LEDGER.dump_json(slices)) == slices
+
+
+def test_a_location_of_many_slices_is_written_once() -> None:
+    slices = tuple(FULL.model_copy(update={"id": f"s{i}"}) for i in range(50))
+    locations, _, _ = unpack(json.loads(LEDGER.dump_json((*slices, FULL.model_copy(update={"location": ELSEWHERE})))))
+    assert [location["name"] for location in locations] == ["us-west4-a", "us-east1-b"]
