@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -131,7 +131,8 @@ class Sighting(WireMessage):
         return tuple(HostAddress.model_validate(host.model_dump(include=fields)) for host in self.hosts)
 
 
-def addresses_digest(hosts: Iterable[HostAddress]) -> int:
-    """A number that changes when an address does; 0 if no host has one."""
-    text = json.dumps([(host.name, host.address, host.external_address) for host in hosts if host.address is not None])
-    return zlib.crc32(text.encode()) if text != "[]" else 0
+def addresses_digest(hosts: Sequence[HostAddress]) -> int:
+    """A number that changes when an address does; 0 unless every host has an address."""
+    if not hosts or any(host.address is None for host in hosts):
+        return 0
+    return zlib.crc32(json.dumps([(host.name, host.address, host.external_address) for host in hosts]).encode())

@@ -109,7 +109,7 @@ def _foreign(resource: _Resource) -> Difference:
 
 
 def settled(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
-    """Differences that two readings agree on, as the second showed them. A transition in progress at one of them does not count."""
+    """Differences that two readings agree on, as the second showed them: a transition in progress is no difference."""
     before = {_what(difference) for difference in first}
     return tuple(difference for difference in second if _what(difference) in before)
 

@@ -168,7 +168,7 @@ def parse_command(raw: Any) -> SliceCommand:
 
 
 def _answered(lifecycle: SliceLifecycle, event: CreateAnswered) -> SliceLifecycle:
-    """After a rate limit the create call is repeated: its failure stands until the next answer. Any other refusal ends the slice."""
+    """After a rate limit the create call is repeated, and its failure stands meanwhile. Any other refusal ends the slice."""
     outcome, failure = event.result.outcome, event.result.failure
     if outcome == "refused":
         if lifecycle.state is not SliceState.REQUESTING or failure is None:

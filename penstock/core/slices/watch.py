@@ -40,7 +40,7 @@ class LastNotified(NamedTuple):
     addressed: bool = False
     healthy: bool = False
     addresses: int = 0
-    """Digest of its hosts' addresses; 0 if unknown."""
+    """Digest of its hosts' addresses; 0 unless all of them are known."""
     lost_hosts: tuple[int, ...] = ()
     misses: int = 0
     missing_since: float = 0.0
@@ -258,9 +258,9 @@ def _seen(before: LastNotified | None, sighting: Sighting, *, at: float, rules: 
         return now._replace(phase=Phase.RUNNING, healthy=True)
     if before is None or not before.has_answered:
         return now
-    before = before._replace(misses=0, missing_since=0.0)
+    before = before._replace(misses=0, missing_since=0.0, addresses=now.addresses or before.addresses)
     if not sighting.checked:
-        return before._replace(addresses=now.addresses or before.addresses)
+        return before
     silences, since = before.silences + 1, before.silent_since or at
     if _enough(silences, at - since, rules):
         return now._replace(lost_hosts=sighting.silent_hosts, silences=silences, silent_since=since)

@@ -1,8 +1,7 @@
-"""Reception: raw JSON from controllers, slices and inventories becomes events. What cannot be used becomes an event too."""
+"""Read the signals of controllers, slices and inventories into events; an unusable signal becomes a rejection."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -29,45 +28,42 @@ from penstock.core.state.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ScaleGroup
 from penstock.model.demand import Demand
 from penstock.model.slices import HostUsage, SliceUsage
-from penstock.wording import counted
+from penstock.wording import counted, did_you_mean, listed
 
 Events = tuple[AnyEvent, ...]
 
 CLOSING = "the cluster is being deleted; start it again under its name once it is gone"
-NOT_KNOWN_YET = "are not known yet, for the cluster is still finding its slices; confirm again once the status lists their drains"
+NOT_KNOWN_YET = "are not known yet: the cluster is recovering its ledger; confirm again once the status lists their drains"
 NO_QUEUE_LENGTHS = "groups driven by queue lengths are not supported yet; send the waiting tasks as demand"
-_TOLD = 3
-"""Slices of one message whose usage is told to be wrong one by one."""
+_NAMED = 3
+"""Slices, or problems, of one message that its rejection names; the rest are only counted."""
 
 
 def read_signal(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> Events:
-    """What a signal means for the state. Never raises: a workflow whose handler does stands still for good."""
-    read_signal = _SIGNALS.get(name)
-    if read_signal is None:
-        close = get_close_matches(name[:LONGEST_NAME], list(_SIGNALS), n=1)
-        hint = f"did you mean {close[0]}?" if close else f"signals: {', '.join(_SIGNALS)}"
+    """Read one signal. Never raises: an exception in a signal handler would block the workflow for ever."""
+    reader = _SIGNALS.get(name)
+    if reader is None:
+        hint = did_you_mean(name, list(_SIGNALS), noun="signals", listing=len(_SIGNALS))
         return (MessageRejected(at=at, message=name, problem=f"there is no such signal; {hint}"),)
     try:
-        return read_signal(state, raw, at)
+        return reader(state, raw, at)
     except BadMessage as bad:
         return (MessageRejected(at=at, message=name, problem=str(bad)),)
-    except Exception as error:  # whatever a message can be made to do, it must not stop the cluster
+    except Exception as error:  # no message may stop the cluster, whatever it contains
         return (MessageRejected(at=at, message=name, problem=f"cannot be used: {type(error).__name__}: {error}"),)
 
 
 def demand_event(state: AutoscalerState, message: DemandMessage, at: datetime) -> DemandSnapshot | DemandDelta:
-    """The message as an event; a snapshot without a revision is newer than all that was heard of its source.
+    """The message as an event. A snapshot without a revision is newer than every earlier message of its source.
 
-    Raises `BadMessage` for what no event can say.
+    Raises `BadMessage` if the message contradicts itself.
     """
     if message.config_revision is not None and message.config_revision > state.config_revision:
         known = f"the cluster is at revision {state.config_revision} of its configuration"
-        raise BadMessage(
-            f"config_revision: {message.config_revision} is newer than any, {known}; read the status and send it again"
-        )
+        raise BadMessage(f"config_revision: {message.config_revision} does not exist, {known}; read the status and send it again")
     demand = demand_of(message.tasks) if message.tasks is not None else message.demand or Demand()
     if demand.duplicate is not None:
-        raise BadMessage(f"tasks: task id {demand.duplicate!r} stands here twice; give every task an id of its own")
+        raise BadMessage(f"tasks: task id {demand.duplicate!r} occurs twice; give every task an id of its own")
     if message.base is not None:
         assert message.epoch is not None
         assert message.revision is not None
@@ -123,7 +119,7 @@ def _slices_reported(_state: AutoscalerState, raw: bytes, at: datetime) -> Event
 
 
 def _location_reported(_state: AutoscalerState, raw: bytes, _at: datetime) -> Events:
-    """At the time that the report says: slices are started because of it, and a recorded time is the same on every replay."""
+    """At the report's own time: slices start because of it, and a recorded time is the same on every replay."""
     report = read(LocationReport, raw)
     return (LocationReported(at=report.at, report=report),)
 
@@ -142,7 +138,7 @@ _USAGE: TypeAdapter[SliceUsage] = TypeAdapter(SliceUsage)
 
 
 def _demand_events(state: AutoscalerState, message: DemandMessage, at: datetime, name: str) -> Events:
-    """The demand, or that it is too much: a sender that cannot be answered is asked for a snapshot, and told why."""
+    """The demand; or, if it is too large, a refusal that requests a snapshot and gives the reason in the status."""
     if state.closing:
         return (MessageRejected(at=at, message=name, problem=CLOSING),)
     event = demand_event(state, message, at)
@@ -156,19 +152,19 @@ def _demand_events(state: AutoscalerState, message: DemandMessage, at: datetime,
 def _confirmed_events(state: AutoscalerState, slice_ids: Sequence[str], at: datetime, name: str) -> Events:
     confirmed = DrainsConfirmed(at=at, slice_ids=tuple(slice_ids))
     if state.recovery is None:
-        return (confirmed, *_strangers(state, slice_ids, at, name))
+        return (confirmed, *_unknown_slices(state, slice_ids, at, name))
     known = {piece.id for piece in state.slices}
     unknown = [slice_id for slice_id in slice_ids if slice_id not in known]
     if not unknown:
         return (confirmed,)
-    return confirmed, MessageRejected(at=at, message=name, problem=f"slices {_listed(unknown)} {NOT_KNOWN_YET}")
+    return confirmed, MessageRejected(at=at, message=name, problem=f"slices {_quoted(unknown)} {NOT_KNOWN_YET}")
 
 
-def _strangers(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, name: str) -> Events:
+def _unknown_slices(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, name: str) -> Events:
     """A rejection for ids that are no slices of this cluster.
 
     A controller is always a moment behind and names slices that have just gone, thousands of them after a large drain. So an id
-    made like those of a group is taken for one of its former slices; and while the ledger is incomplete, so is any.
+    in the form of a group's ids counts as a former slice; during a recovery, while the ledger is incomplete, any id does.
     """
     if state.config is None or state.recovery is not None:
         return ()
@@ -177,18 +173,17 @@ def _strangers(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, n
     strange = [each for each in slice_ids if each not in known and names.group_named_in(each) not in groups]
     if not strange:
         return ()
-    problem = f"no slice is called {_listed(strange)}; the ids are in the list of slices"
+    problem = f"there is no slice {_quoted(strange)}; `penstock slices` lists the ids"
     return (MessageRejected(at=at, message=name, problem=problem),)
 
 
-def _listed(slice_ids: Sequence[str]) -> str:
-    """The first of some ids, and how many more there are."""
-    more = f" and {len(slice_ids) - _TOLD} more" if len(slice_ids) > _TOLD else ""
-    return ", ".join(repr(shortened(slice_id, LONGEST_NAME)) for slice_id in slice_ids[:_TOLD]) + more
+def _quoted(slice_ids: Sequence[str]) -> str:
+    """The first few ids in quotes, and how many more there are."""
+    return listed((repr(shortened(slice_id, LONGEST_NAME)) for slice_id in slice_ids), _NAMED)
 
 
 def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: datetime, message: str) -> Events:
-    """Usage of slices that could be read; the others keep what was said of them before, and the sender is told."""
+    """Usage of the slices that could be read, and a rejection for the others, which keep their last usage."""
     groups = _groups_of(state, written)
     usage: dict[str, SliceUsage] = {}
     problems: list[str] = []
@@ -199,33 +194,35 @@ def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: dateti
             problems.append(f"usage.{slice_id}{bad}")
     if not names_fit(state, usage):
         usage = without_names(usage)
-        problems.insert(0, "usage: names more running tasks than can be carried, so it counts without names; give shorter ones")
+        problems.insert(
+            0, "usage: the names of running tasks exceed the size limit, so usage counts without them; use shorter names"
+        )
     if state.recovery is not None:
         usage, unkept = _kept_for_later(state, usage, groups)
         problems += unkept
     events: Events = (UsageReported(at=at, usage=usage),) if usage else ()
-    events += _strangers(state, usage, at, message)
+    events += _unknown_slices(state, usage, at, message)
     if problems:
-        more = f"; and {counted(len(problems) - _TOLD, 'more slice')}" if len(problems) > _TOLD else ""
-        events += (MessageRejected(at=at, message=message, problem="; ".join(problems[:_TOLD]) + more),)
+        more = f"; and {counted(len(problems) - _NAMED, 'more slice')}" if len(problems) > _NAMED else ""
+        events += (MessageRejected(at=at, message=message, problem="; ".join(problems[:_NAMED]) + more),)
     return events
 
 
 def _kept_for_later(
     state: AutoscalerState, usage: dict[str, SliceUsage], groups: Mapping[str, ScaleGroup]
 ) -> tuple[dict[str, SliceUsage], list[str]]:
-    """What is kept while slices are still to be found: of those that are known, and of those that a group may have."""
+    """The usage to keep during a recovery, for known slices and for ids that name a group; and problems with the rest."""
     expected = {slice_id: hosts for slice_id, hosts in usage.items() if slice_id in groups}
     if not usage_fits(state, expected):
         known = {piece.id for piece in state.slices}
         expected = {slice_id: hosts for slice_id, hosts in expected.items() if slice_id in known}
     unkept = [slice_id for slice_id in usage if slice_id not in expected]
-    told = [f"usage: slices {_listed(unkept)} are not known yet; report it again once the cluster has found its slices"]
-    return expected, told if unkept else []
+    problem = f"usage: slices {_quoted(unkept)} are not known yet; report it again once the cluster has recovered its ledger"
+    return expected, [problem] if unkept else []
 
 
 def _groups_of(state: AutoscalerState, slice_ids: Iterable[str]) -> dict[str, ScaleGroup]:
-    """The configured group of each slice in the ledger; while that is incomplete, of those whose ids name one as well."""
+    """The configured group of each slice in the ledger; during a recovery also of ids that name a group."""
     groups = {group.name: group for group in state.config.groups} if state.config else {}
     named = {slice_id: names.group_named_in(slice_id) for slice_id in slice_ids} if state.recovery is not None else {}
     named |= {piece.id: piece.group for piece in state.slices}
@@ -238,7 +235,7 @@ def _slice_usage(value: Any, group: ScaleGroup | None) -> SliceUsage:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = path_text(first["loc"])
-        first["loc"] = first["loc"][1:]  # What is wrong is told of the host; which one it is stands before it.
+        first["loc"] = first["loc"][1:]  # The message describes the host; `where` before it names which one.
         raise BadMessage(f"{where if where.startswith('[') else ''}: {message_of(first, HostUsage)}") from None
     if not usage:
         raise BadMessage(": is empty; give one usage per host, or one word for the whole slice")

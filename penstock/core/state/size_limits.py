@@ -1,4 +1,4 @@
-"""What a state weighs. Temporal carries two megabytes from run to run and in an answer, so what would not fit is refused."""
+"""Size limits of the state: Temporal carries 2 MB from run to run and in an answer, so larger input is refused."""
 
 from collections.abc import Mapping
 
@@ -19,23 +19,23 @@ from penstock.model.packed import pack
 from penstock.model.slices import HostState, HostUsage, SliceUsage
 
 LARGEST_DEMAND = 1_400_000
-"""Bytes of the demand of all sources: sixty thousand random UUIDs, or many times the tasks of a cluster if their ids count up."""
+"""Bytes of the demand of all sources: 60,000 random UUIDs, or many more tasks if their ids count up."""
 LARGEST_REST = 650_000
-"""Bytes of everything else: with five thousand busy slices it is a third of that."""
+"""Bytes of everything else: 5,000 busy slices take a third of that, the addresses of their hosts another half."""
 LARGEST_USAGE = 500_000
-"""Bytes thereof for usage of slices that are still to be found: many times what five thousand of them need."""
+"""Bytes of usage that is kept during a recovery: many times what 5,000 slices need."""
 LARGEST_NAMES = 400_000
-"""Bytes thereof for the names of running tasks."""
+"""Bytes of the names of running tasks."""
 LONGEST_REASON = 500
-"""Characters of why a slice drains or a cluster is paused: slices are told, and every status."""
+"""Characters of the reason of a drain or pause, which slices and every status carry."""
 MOST_DRAINS = 2000
-"""Drains under way at once: each is carried until its slice is gone. A cluster that is deleted wants nothing else any more."""
+"""Drains in progress at once: the state carries each until its slice is gone. Deleting the cluster is exempt."""
 _STAMPS = 300
 """Bytes of a source without its tasks."""
 
 
 def exceeds_limits(state: AutoscalerState, event: AnyEvent) -> str | None:
-    """Why the event cannot be taken in: the state would be larger than can be carried. One that makes it smaller always can."""
+    """Why the event is refused: the state would exceed a limit. An event that makes it smaller is never refused."""
     if isinstance(event, DemandSnapshot | DemandDelta):
         return _too_much_demand(state, event)
     if isinstance(event, ConfigApplied | CapacityRequested):
@@ -48,7 +48,7 @@ def exceeds_limits(state: AutoscalerState, event: AnyEvent) -> str | None:
 def _too_long(field: str, text: str) -> str | None:
     if len(text) <= LONGEST_REASON:
         return None
-    return f"{field}: has {len(text)} characters, and {LONGEST_REASON} can be carried; say it shorter"
+    return f"{field}: has {len(text)} characters, the limit is {LONGEST_REASON}; shorten it"
 
 
 def _too_many_drains(state: AutoscalerState, event: DrainOrdered) -> str | None:
@@ -62,10 +62,8 @@ def _too_much_else(state: AutoscalerState, event: ConfigApplied | CapacityReques
     before, after = (len(each.model_dump_json(exclude={"demand"}).encode()) for each in (state, apply(state, event)))
     if after <= max(before, LARGEST_REST):
         return None
-    field, fix = (
-        ("groups", "configure fewer") if isinstance(event, ConfigApplied) else ("wants", "say count for wants that are alike")
-    )
-    return f"{field}: with them all but demand takes {after} bytes, and {LARGEST_REST} can be carried; {fix}"
+    field, fix = ("groups", "configure fewer") if isinstance(event, ConfigApplied) else ("wants", "write count for equal wants")
+    return f"{field}: with them the state without demand takes {after} bytes, the limit is {LARGEST_REST}; {fix}"
 
 
 def _too_much_demand(state: AutoscalerState, event: DemandSnapshot | DemandDelta) -> str | None:
@@ -75,49 +73,49 @@ def _too_much_demand(state: AutoscalerState, event: DemandSnapshot | DemandDelta
         return None
     waiting = _tasks(source) + tasks
     if waiting > MOST_TASKS and tasks > 0:
-        return f"tasks: with them {waiting} tasks of one source wait, and it may have {MOST_TASKS}; send fewer"
+        return f"tasks: with them one source has {waiting} tasks, the limit is {MOST_TASKS}; send fewer"
     in_all = sum(map(_weight, state.demand.values())) + weight
     if in_all <= LARGEST_DEMAND or weight <= 0:
         return None
     return (
-        f"tasks: with them all demand takes {in_all} bytes, and {LARGEST_DEMAND} can be carried; give tasks shorter ids or ids"
-        " that count up (job-7/0, job-7/1), write count for tasks that are alike, or send fewer"
+        f"tasks: with them all demand takes {in_all} bytes, the limit is {LARGEST_DEMAND}; give tasks shorter ids or ids"
+        " that count up (job-7/0, job-7/1), write count for equal tasks, or send fewer"
     )
 
 
 def _snapshot_adds(source: SourceDemand, event: DemandSnapshot) -> tuple[int, int]:
-    """Tasks and bytes that a snapshot, or a part of one, puts on top of what its source has."""
+    """Tasks and bytes that a snapshot, or a part of one, adds to its source."""
     after = apply_snapshot(source, event)
     return _tasks(after) - _tasks(source), _weight(after) - _weight(source)
 
 
 def _delta_adds(source: SourceDemand, event: DemandDelta) -> tuple[int, int]:
-    """At most, for tasks that leave weigh something too. If that is too much, the snapshot that is asked for then tells."""
+    """An upper bound: removed tasks are not subtracted. If it exceeds the limit, the snapshot that is requested then decides."""
     if (event.epoch, event.revision) <= source.stamp or not event.added.task_ids:
         return 0, 0
     return len(event.added.task_ids), event.added.packed_size
 
 
 def _tasks(source: SourceDemand) -> int:
-    """Tasks of a source, or those that have come of the snapshot after it, if they are more."""
+    """Tasks of a source, or of the received parts of its next snapshot if those are more."""
     coming = sum(len(part.task_ids) for part in source.partial.received.values()) if source.partial else 0
     return max(len(source.demand.task_ids), coming)
 
 
 def _weight(source: SourceDemand) -> int:
-    """Bytes of a source, with the parts of a snapshot that have come so far."""
+    """Bytes of a source, with the received parts of its next snapshot."""
     parts = source.partial.received.values() if source.partial else ()
     return _STAMPS + source.demand.packed_size + sum(part.packed_size for part in parts)
 
 
 def usage_fits(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
-    """Whether usage can be carried, with what is known of other slices: for slices that nobody has counted yet."""
+    """Whether usage fits, with the known usage of other slices. Only a recovery needs it: it keeps usage of unknown slices."""
     after = state.model_copy(update={"usage": {**state.usage, **usage}})
     return len(after.model_dump_json(include={"usage"})) <= LARGEST_USAGE
 
 
 def names_fit(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
-    """Whether the names of running tasks can be carried, with those that are known of other slices."""
+    """Whether the names of running tasks fit, with the known names on other slices."""
     known = {piece.id for piece in state.slices}
     after = {one: hosts for one, hosts in {**state.usage, **usage}.items() if one in known or state.recovery is not None}
     names = [task for hosts in after.values() for host in hosts for task in host.tasks]
@@ -125,7 +123,7 @@ def names_fit(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
 
 
 def without_names(usage: Mapping[str, SliceUsage]) -> dict[str, SliceUsage]:
-    """The same usage of every host, without the tasks that run there."""
+    """The usage of every host without the names of its tasks."""
     return {slice_id: tuple(map(_nameless, hosts)) for slice_id, hosts in usage.items()}
 
 

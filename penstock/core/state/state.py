@@ -186,7 +186,7 @@ class Changes(TypedDict, total=False):
 
 
 MOST_ADDRESSES = 20_000
-"""Hosts whose addresses the ledger holds, about 300 kB. Beyond it, the workflow of a slice still has the addresses of its hosts."""
+"""Hosts whose addresses the ledger holds, about 300 kB. Addresses beyond that are only in the workflows of their slices."""
 
 
 def kept_addresses(hosts: tuple[HostAddress, ...], held: int) -> tuple[HostAddress, ...]:

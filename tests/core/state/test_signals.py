@@ -112,7 +112,7 @@ def test_demand_may_name_any_configuration_there_was_and_none_that_was_not() -> 
         assert isinstance(event, DemandSnapshot)
     (event,) = received("report", {"demand": {"tasks": [], "config_revision": 3}}, state)
     assert isinstance(event, MessageRejected)
-    assert "config_revision: 3 is newer than any, the cluster is at revision 2" in event.problem
+    assert "config_revision: 3 does not exist, the cluster is at revision 2" in event.problem
 
 
 def test_a_delta_names_its_base() -> None:
@@ -125,7 +125,7 @@ def test_a_delta_names_its_base() -> None:
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        ({"tasks": [{"id": "a"}, {"id": "a"}]}, "task id 'a' stands here twice"),
+        ({"tasks": [{"id": "a"}, {"id": "a"}]}, "task id 'a' occurs twice"),
         ({"base": 3, "tasks": []}, "a delta needs epoch and revision"),
         ({"task": []}, "task: unknown key; did you mean tasks?"),
         ({"tasks": [{"id": "many", "count": 10**9}]}, "look at count"),
@@ -201,7 +201,7 @@ def test_ids_that_are_no_slices_are_told(name: str, message: Any) -> None:
     told = received(name, message)[-1]
     assert isinstance(told, MessageRejected)
     assert told.message == name
-    assert told.problem == "no slice is called 'host0', 'host1', 'host2' and 2 more; the ids are in the list of slices"
+    assert told.problem == "there is no slice 'host0', 'host1', 'host2' and 2 more; `penstock slices` lists the ids"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_ids_that_are_no_slices_are_told(name: str, message: Any) -> None:
 def test_ids_that_only_begin_like_those_of_a_group_are_told(invented: str) -> None:
     (_, told) = received("usage", {"usage": {invented: "idle"}})
     assert isinstance(told, MessageRejected)
-    assert told.problem == f"no slice is called '{invented}'; the ids are in the list of slices"
+    assert told.problem == f"there is no slice '{invented}'; `penstock slices` lists the ids"
 
 
 def test_slices_that_have_just_gone_are_not_told() -> None:
@@ -239,7 +239,7 @@ def test_what_runs_on_slices_that_are_still_to_be_found_is_kept_as_far_as_it_can
     (told,) = received("usage", {"usage": {"x" * 100_000: "idle"}}, state)
     assert isinstance(told, MessageRejected)
     assert len(told.problem) < 300
-    assert told.problem.endswith("are not known yet; report it again once the cluster has found its slices")
+    assert told.problem.endswith("are not known yet; report it again once the cluster has recovered its ledger")
     (told,) = received("usage", {"usage": {to_be_found[0]: ["idle"] * 3}}, state)
     assert isinstance(told, MessageRejected)
     assert "3 given, but a slice of its group has 2 hosts" in told.problem

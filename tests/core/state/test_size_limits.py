@@ -90,7 +90,7 @@ def test_a_source_that_wants_something_is_never_forgotten() -> None:
 def test_reasons_are_as_long_as_people_read(update: str, message: dict[str, str], field: str) -> None:
     (event,) = read_update(ready(1), update, json.dumps(message).encode(), NOW).events
     told = exceeds_limits(ready(1), event)
-    assert told == f"{field}: has 501 characters, and 500 can be carried; say it shorter"
+    assert told == f"{field}: has 501 characters, the limit is 500; shorten it"
 
 
 def test_a_cluster_of_full_size_is_carried_while_it_is_deleted_or_drained() -> None:
@@ -179,7 +179,7 @@ def test_what_came_too_late_is_ignored_however_heavy_it_is() -> None:
 def test_an_update_is_told_so() -> None:
     raw = json.dumps({"demand": json.loads(waiting(random_ids(HEAVY)).model_dump_json())}).encode()
     (event,) = read_update(AutoscalerState(), "submit_demand", raw, NOW).events
-    assert f"{ROOM} can be carried" in (exceeds_limits(AutoscalerState(), event) or "")
+    assert f"the limit is {ROOM}" in (exceeds_limits(AutoscalerState(), event) or "")
 
 
 @pytest.mark.usefixtures("small")
@@ -219,7 +219,7 @@ def test_tasks_of_a_source_are_as_many_as_one_message_may_hold_however_they_came
     most = snapshot(as_demand([{"id": "many", "count": MOST_TASKS}]))
     assert exceeds_limits(AutoscalerState(), most) is None
     one_more = DemandDelta(at=NOW, epoch=1, base=1, revision=2, added=waiting(["one"]))
-    assert "200001 tasks of one source wait" in (exceeds_limits(replay([most]), one_more) or "")
+    assert "one source has 200001 tasks" in (exceeds_limits(replay([most]), one_more) or "")
 
 
 def test_a_configuration_and_a_standing_request_are_refused_if_they_cannot_be_carried() -> None:
@@ -229,7 +229,7 @@ def test_a_configuration_and_a_standing_request_are_refused_if_they_cannot_be_ca
     wants = [{"resources": {"cpu": 1 + i % 7}} for i in range(20_000)]
     raw = json.dumps({"owner": "someone", "wants": wants}).encode()
     (event,) = read_update(AutoscalerState(), "request_capacity", raw, NOW).events
-    assert "say count" in (exceeds_limits(AutoscalerState(), event) or "")
+    assert "write count" in (exceeds_limits(AutoscalerState(), event) or "")
 
 
 @pytest.mark.parametrize("host", [{"tasks": []}, {"tasks": [], "reserved": {"cpu": 1}}, {"tasks": [], "state": "degraded"}])
@@ -243,7 +243,7 @@ def test_usage_counts_without_names_if_there_are_too_many(host: dict[str, Any]) 
     assert isinstance(events[0], UsageReported)
     after = replay(events, state)
     assert [kept.problem.partition(";")[0] for kept in after.rejected] == [
-        "usage: names more running tasks than can be carried, so it counts without names"
+        "usage: the names of running tasks exceed the size limit, so usage counts without them"
     ]
     hosts = [one for hosts in after.usage.values() for one in hosts]
     assert len(hosts) == 100

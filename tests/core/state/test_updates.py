@@ -58,7 +58,7 @@ def test_a_standing_request_is_set_replaced_and_withdrawn() -> None:
     assert state.standing == {}
     _, answer = done("request_capacity", {"owner": "me"}, state)
     assert isinstance(answer, Done)
-    assert answer.message == "me has no standing request"
+    assert answer.message == "There is no standing request me"
 
 
 def test_a_drain_is_ordered_and_cancelled() -> None:
@@ -95,7 +95,7 @@ def test_pausing_twice_and_resuming_twice_is_no_mistake() -> None:
 @pytest.mark.parametrize(
     ("name", "message", "told"),
     [
-        ("submit_demand", {"tasks": [{"id": "a"}, {"id": "a"}]}, "stands here twice"),
+        ("submit_demand", {"tasks": [{"id": "a"}, {"id": "a"}]}, "occurs twice"),
         ("submit_demand", {"tsks": []}, "did you mean tasks?"),
         ("apply_config", WRITTEN | {"cluster": "y"}, "this is x, not y"),
         ("apply_config", {"cluster": "x", "groups": [{"name": "small"}]}, "groups[0].max_slices: is missing"),
