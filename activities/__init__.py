@@ -1,1 +1,1 @@
-"""What sees and does: everything that touches the world outside, for workflows to call."""
+"""The activities of the workflows: every call to Temporal and to clouds."""

@@ -15,12 +15,12 @@ from penstock.core.answers.evaluate import Evaluation, evaluate
 from penstock.core.state.state import AutoscalerState
 
 REMEMBERED_RUNS = 1000
-"""Runs that are known not to come from a reset; beyond this number the oldest are checked again."""
-RESET = "this run was reset: what happened after that point is not in its history"
+"""Runs known not to come from a reset. Beyond this number the oldest are forgotten and checked again."""
+RESET = "this run was reset: events after the reset point are not in its history"
 
 
 class EvaluateActivities:
-    """Evaluations of clusters. The state is queried here: as an argument it would be recorded in the history each time."""
+    """The activity that evaluates clusters. It queries the state, which as an argument would enter the history each time."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -29,7 +29,7 @@ class EvaluateActivities:
 
     @activity.defn(name=names.EVALUATE)
     async def evaluate(self, cluster: str) -> Orders:
-        """The orders for the state of the run that asks."""
+        """Evaluate the state of the calling run; returns the orders."""
         run_id = activity.info().workflow_run_id
         assert run_id is not None
         handle = self._client.get_workflow_handle(names.autoscaler_id(cluster), run_id=run_id)
@@ -41,7 +41,7 @@ class EvaluateActivities:
         return evaluation.orders
 
     async def _was_reset(self, cluster: str, run_id: str) -> bool:
-        """Whether the run continues another one from the middle: its first event then names that other run."""
+        """Whether the run continues another one after a reset: its first event then names that other run."""
         if run_id in self._unbroken:
             return False
         handle = self._client.get_workflow_handle(names.autoscaler_id(cluster), run_id=run_id)
@@ -56,7 +56,7 @@ class EvaluateActivities:
 
 
 def _measured(state: AutoscalerState, run_id: str) -> Evaluation:
-    """One evaluation now, with how long it took."""
+    """One evaluation with the time that it took."""
     began = perf_counter()
     evaluation = evaluate(state, now=datetime.now(UTC), chance=lambda: secrets.token_hex(4))
     seconds = round(perf_counter() - began, 3)

@@ -1,4 +1,4 @@
-"""What activities measure, on the meter of the worker's runtime; nothing at all while it has none."""
+"""Metrics of activities: evaluations and create errors, on the meter of the worker's runtime."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,13 +16,13 @@ Labels = tuple[str, ...]
 
 
 class EvaluationMetrics:
-    """What evaluations in this process find. Gauges keep what they were last set to, so what is no more is set to zero."""
+    """Metrics of this process's evaluations. A gauge keeps its last value, so labels that disappeared are set to zero."""
 
     def __init__(self) -> None:
-        self._shown: dict[tuple[Metric, str], dict[Labels, None]] = {}
+        self._known: dict[tuple[Metric, str], dict[Labels, None]] = {}
 
     def record(self, cluster: str, state: AutoscalerState, decision: Decision, orders: Orders) -> None:
-        """Show an evaluation to whoever collects metrics; costs nothing if nobody does."""
+        """Record one evaluation; costs nothing if no metrics are exported."""
         meter = activity.metric_meter()
         if meter is MetricMeter.noop:
             return
@@ -30,22 +30,22 @@ class EvaluationMetrics:
             metrics.EVALUATION_SECONDS.name, metrics.EVALUATION_SECONDS.description, metrics.EVALUATION_SECONDS.unit
         )
         histogram.record(orders.seconds, {"cluster": cluster})
-        self._show(meter, metrics.ENTRIES, cluster, _outcomes(orders))
-        self._show(meter, metrics.UNMET, cluster, {(code.value,): entries for code, entries in orders.unmet.items()})
-        self._show(meter, metrics.SLICES, cluster, _slices(state))
-        self._show(meter, metrics.COST_PER_HOUR, cluster, {(): decision.cost_per_hour.before})
-        self._show(meter, metrics.EVALUATED, cluster, {(): datetime.now(UTC).timestamp()})
+        self._set(meter, metrics.ENTRIES, cluster, _outcomes(orders))
+        self._set(meter, metrics.UNMET, cluster, {(code.value,): entries for code, entries in orders.unmet.items()})
+        self._set(meter, metrics.SLICES, cluster, _slices(state))
+        self._set(meter, metrics.COST_PER_HOUR, cluster, {(): decision.cost_per_hour.before})
+        self._set(meter, metrics.EVALUATED, cluster, {(): datetime.now(UTC).timestamp()})
 
-    def _show(self, meter: MetricMeter, metric: Metric, cluster: str, values: Mapping[Labels, float]) -> None:
+    def _set(self, meter: MetricMeter, metric: Metric, cluster: str, values: Mapping[Labels, float]) -> None:
         gauge = meter.create_gauge_float(metric.name, metric.description, metric.unit)
-        known = self._shown.setdefault((metric, cluster), {})
+        known = self._known.setdefault((metric, cluster), {})
         known |= dict.fromkeys(values)
         for labels in known:
             gauge.set(float(values.get(labels, 0)), dict(zip(metric.labels, (cluster, *labels), strict=True)))
 
 
 def count_create_error(provider: str, kind: str) -> None:
-    """One create call that a cloud did not take."""
+    """Count one create call that failed."""
     metric = metrics.CREATE_ERRORS
     counter = activity.metric_meter().create_counter(metric.name, metric.description, metric.unit)
     counter.add(1, {"provider": provider, "kind": kind})

@@ -114,7 +114,7 @@ def failure_of(error: port.ProviderError) -> Failure:
 
 
 def _repeatable(error: port.ProviderError) -> ApplicationError:
-    """The error for Temporal to retry: soon if transient, after the cloud's delay if rate limited, slowly if an operator must act."""
+    """The error for Temporal to retry: soon if transient, as the cloud says if rate limited, slowly if an operator must act."""
     delay: timedelta | None = MISTAKE_DELAY
     if isinstance(error, port.RateLimited):
         delay = timedelta(seconds=max(error.retry_after, 1.0))

@@ -1,4 +1,4 @@
-"""Secrets: configuration and histories hold references to them, and only who needs one looks it up, where it runs."""
+"""Resolve references to secrets. Configuration and histories hold only references; a worker resolves them when it needs them."""
 
 import os
 import re
@@ -14,24 +14,24 @@ _WRITTEN = "a secret is written as {secret: env:NAME} or {secret: file:PATH}"
 
 
 class UnresolvedSecret(Exception):
-    """A reference that leads to nothing, named by its field; what stands there is not repeated, it may be the secret itself."""
+    """A reference that cannot be resolved, named by its field. The value is not quoted: it may be the secret itself."""
 
 
 def resolve(value: JsonValue, *, environ: Mapping[str, str] | None = None, where: tuple[str | int, ...] = ()) -> JsonValue:
-    """The value with every `{secret: env:NAME}` and `{secret: file:PATH}` in it replaced by what it refers to.
+    """The value with every `{secret: env:NAME}` and `{secret: file:PATH}` in it resolved.
 
-    A file's last line break is not part of the secret. `where` is the path of the value, for messages.
+    A trailing line break of a file is not part of the secret. `where` is the path of the value, for messages.
     """
     if isinstance(value, list):
         return [resolve(each, environ=environ, where=(*where, i)) for i, each in enumerate(value)]
     if not isinstance(value, dict):
         return value
     if value.keys() == {"secret"}:
-        return _looked_up(value["secret"], environ=os.environ if environ is None else environ, field=path_text(where))
+        return _resolved(value["secret"], environ=os.environ if environ is None else environ, field=path_text(where))
     return {key: resolve(each, environ=environ, where=(*where, key)) for key, each in value.items()}
 
 
-def _looked_up(reference: JsonValue, *, environ: Mapping[str, str], field: str) -> str:
+def _resolved(reference: JsonValue, *, environ: Mapping[str, str], field: str) -> str:
     found = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
     if found is None:
         raise UnresolvedSecret(f"{field}: {_WRITTEN}")

@@ -1,4 +1,4 @@
-"""The autoscaler of one cluster: it remembers what it is told, has it decided on, and carries the orders out."""
+"""The workflow of one cluster: take messages into its state, have it evaluated, and carry out the orders."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,22 +41,22 @@ from workflows.state_cell import StateCell
 from workflows.ui.cluster_details import cluster_details
 
 BATCH = 50
-"""Slices started, or commands sent, in one workflow task: larger and smaller batches are slower."""
+"""Slices started, or commands sent, in one workflow task: other sizes measured slower."""
 MOST_CHILDREN = 1500
-"""Slices that one run starts: at 2,000 pending children the server ends the run."""
-LAST_LOOK = "all slices are gone; every location is asked whether anything is left"
-"""Why an autoscaler that has nothing more to delete has not ended yet."""
+"""Slices that one run starts: the server ends a run at 2,000 pending children."""
+LAST_AUDIT = "all slices are gone; every location is audited for leftovers"
+"""The reason of the recovery before a cluster ends."""
 _UNDO_LAUNCHES = (Paused, Resumed, ConfigApplied)
-"""After these, what was decided before them is decided anew instead of being started."""
+"""After these events, launches that are not started yet are dropped and decided again."""
 
 _CLUSTER, _GROUP, _STATE, _CAUSE = (SearchAttributeKey.for_keyword(name) for name in names.SEARCH_ATTRIBUTES)
 
 
 @workflow.defn(name=names.AUTOSCALER)
 class AutoscalerWorkflow:
-    """Evaluate, carry out, rest until something changes; continue as new when the history is long.
+    """Evaluate, carry out the orders, wait for a change; continue as new when the history is long.
 
-    No command depends on the clock: a worker that takes a run over may read an earlier time than the one before it.
+    No command depends on the clock: a worker that takes over a run may read an earlier time than the last one.
     """
 
     @workflow.init
@@ -66,23 +66,23 @@ class AutoscalerWorkflow:
         self._children = 0
         self._being_started: frozenset[str] = frozenset()
         self._kept: tuple[int, str | None] | None = None
-        """The configuration, and the recovery, for which inventories were last asked in this run."""
+        """The configuration revision and the recovery for which this run last started inventories."""
         self._evaluated_inputs = -1
-        """How many messages the last decision of this run had seen."""
+        """The input version of this run's last decision."""
         self._pace: asyncio.Task[None] | None = None
         self._deadline: asyncio.Task[None] | None = None
         self._deadline_at: datetime | None = None
         self._details = ""
         self._shown = -1
-        """The version of the state that the details show."""
+        """The version of the state that the UI details show."""
         self._seen = -1
-        """The version of the state at the end of the last pass: a long run that nothing happens to may stay as it is."""
+        """The version of the state at the end of the last pass: a long run without new events need not continue as new."""
 
     @workflow.run
     async def run(self, _state: AutoscalerState) -> dict[str, str | int]:
-        """Until the cluster is deleted. Cancelled, it stops deciding; its slices live on."""
+        """Run until the cluster is deleted. If cancelled, it stops deciding; its slices keep running."""
         while not self._is_over():
-            self._look_for_the_last_time()
+            self._begin_last_audit()
             await self._recover()
             await self._keep_inventories()
             await self._evaluate()
@@ -96,21 +96,21 @@ class AutoscalerWorkflow:
             await workflow.wait_condition(self._has_work)
         return {"cluster": self._cluster, "evaluations": self._state.evaluations, "config_revision": self._state.config_revision}
 
-    # What it is told. Dynamic handlers, because they alone take any payload: one that a typed handler cannot decode is lost.
+    # Messages. Dynamic handlers accept any payload; a payload that a typed handler cannot decode would be lost.
 
     @workflow.signal(dynamic=True)
     def on_signal(self, name: str, payloads: Sequence[RawValue]) -> None:
-        """Every signal: from controllers, slices and inventories. Nothing is raised: it would be raised for ever."""
+        """Every signal, from controllers, slices and inventories. Never raises: the workflow task would fail again and again."""
         known = self._cell.without_reports if name == names.SLICES_REPORTED else self._state
         try:
             for event in read_signal(known, name, _raw(payloads), workflow.now()):
                 self._apply(event)
         except Exception as error:
-            self._apply(MessageRejected(at=workflow.now(), message=name, problem=f"it could not be taken in: {error!r}"[:500]))
+            self._apply(MessageRejected(at=workflow.now(), message=name, problem=f"failed unexpectedly: {error!r}"[:500]))
 
     @workflow.update(dynamic=True)
     def on_update(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
-        """Every update. None of them waits."""
+        """Every update. No handler waits."""
         try:
             events, answer_in = self._answers.update(self._state, name, _raw(payloads), workflow.now())
         except BadMessage as bad:
@@ -123,27 +123,27 @@ class AutoscalerWorkflow:
 
     @on_update.validator
     def validate_update(self, name: str, payloads: Sequence[RawValue]) -> None:
-        """Refuse before anything is written to the history."""
+        """Refuse a bad update before it enters the history."""
         try:
             self._answers.check(self._state, name, _raw(payloads), workflow.now())
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
 
-    # What it is asked.
+    # Queries.
 
     @workflow.query(name=names.STATUS)
     def status(self, request: StatusRequest = StatusRequest()) -> ClusterStatus:  # noqa: B008 - it is frozen
-        """How the cluster is; in one line if nothing changed since the version given."""
+        """The status of the cluster; only the version if nothing changed since the one given."""
         return status_of(self._state, request.since)
 
     @workflow.query(name=names.DECISION)
     def decision(self) -> DecisionSummary:
-        """What would be decided now, and why."""
+        """The decision on the current state, with reasons."""
         return self._answers.decision(self._state)
 
     @workflow.query(name=names.EXPLAIN)
     def explain(self, task_id: str) -> Explanation:
-        """What becomes of one task."""
+        """Where one task is placed, or why it is not."""
         return self._answers.explanation(self._state, task_id)
 
     @workflow.query(name=names.SLICES)
@@ -153,46 +153,46 @@ class AutoscalerWorkflow:
 
     @workflow.query(name=names.DUMP)
     def dump(self) -> AutoscalerState:
-        """Everything."""
+        """The whole state."""
         return self._state
 
-    # What it does.
+    # Steps of a pass.
 
-    def _look_for_the_last_time(self) -> None:
-        """Before a cluster with an empty ledger ends, have everyone asked, as for any ledger that cannot be trusted."""
+    def _begin_last_audit(self) -> None:
+        """Before a deleted cluster with an empty ledger ends, recover the ledger once more to find leftovers."""
         if self._is_emptied():
-            self._apply(RecoveryBegan(at=workflow.now(), id=f"closing-{workflow.uuid4()}", reason=LAST_LOOK, closing=True))
+            self._apply(RecoveryBegan(at=workflow.now(), id=f"closing-{workflow.uuid4()}", reason=LAST_AUDIT, closing=True))
 
     def _undo_launches(self) -> None:
-        """Drop slices that were ordered and whose start was held back; not those that are being started at this moment."""
+        """Drop launches that are not started; not those whose start is in progress."""
         held = tuple(p.id for p in self._state.unstarted if p.is_launch and p.id not in self._being_started)
         if held:
             self._apply(LaunchesDropped(at=workflow.now(), slice_ids=held))
 
     async def _recover(self) -> None:
-        """Have every running slice report, if the ledger cannot be trusted."""
+        """During a recovery, collect the reports of all running slices."""
         recovery = self._state.recovery
         if recovery is None or recovery.reports_collected:
             return
         await workflow.execute_activity(
             names.COLLECT_REPORTS,
             CollectReportsRequest(cluster=self._cluster, recovery=recovery.id),
-            summary=f"ask all slices where they are: {recovery.reason}"[:200],
+            summary=f"collect reports of all slices: {recovery.reason}"[:200],
             **policies.COLLECT_REPORTS,
         )
         self._apply(ReportsCollected(at=workflow.now(), id=recovery.id))
 
     async def _keep_inventories(self) -> None:
-        """See that every location is looked at, and audited if a recovery waits for it."""
+        """Start missing inventories, and have every location audited during a recovery."""
         wanted = self._wanted_inventories()
         if wanted is None:
             return
         revision = self._state.config_revision
-        audited = ", audit them now" if wanted.recovery else ""
+        audited = " and audit them now" if wanted.recovery else ""
         await workflow.execute_activity(
             names.KEEP_INVENTORIES,
             wanted,
-            summary=f"look at {counted(len(wanted.locations), 'location')}{audited}",
+            summary=f"watch {counted(len(wanted.locations), 'location')}{audited}",
             **policies.KEEP_INVENTORIES,
         )
         self._kept = (revision, wanted.recovery)
@@ -216,7 +216,7 @@ class AutoscalerWorkflow:
         self._set_timers(orders)
 
     def _set_timers(self, orders: Orders) -> None:
-        """The next evaluation is a pace away at least, and at the moment the decision named at most."""
+        """The next evaluation comes at the earliest after the interval, at the latest at `next_change_at`."""
         assert self._state.config is not None
         pace = self._state.config.evaluation.interval_seconds
         self._pace = asyncio.create_task(self._keep_pace(pace))
@@ -227,16 +227,16 @@ class AutoscalerWorkflow:
         self._deadline, self._deadline_at = None, orders.next_change_at
         if orders.next_change_at is not None:
             left = max(orders.next_change_at - orders.at, timedelta())
-            self._deadline = asyncio.create_task(workflow.sleep(left, summary="something changes by itself then"))
+            self._deadline = asyncio.create_task(workflow.sleep(left, summary="next scheduled evaluation"))
 
     async def _keep_pace(self, seconds: float) -> None:
-        """Wait, then show what became of the evaluation: shown at once, it would keep the first slices waiting."""
-        await workflow.sleep(seconds, summary="least time between evaluations")
+        """Wait for the interval, then write the UI details: before it, writing them would delay the first slices."""
+        await workflow.sleep(seconds, summary="evaluation interval")
         self._show_details()
 
     async def _launch(self) -> None:
-        """Start the workflows of ordered and adopted slices, in batches. Each is awaited, or continuing as new would lose it."""
-        if dropped := self._given_up():
+        """Start the workflows of launched and adopted slices in batches, and await each start: continue-as-new would lose it."""
+        if dropped := self._cancelled_launches():
             self._apply(LaunchesDropped(at=workflow.now(), slice_ids=tuple(piece.id for piece in dropped)))
         while batch := self._startable()[:BATCH]:
             ids = tuple(piece.id for piece in batch)
@@ -268,13 +268,13 @@ class AutoscalerWorkflow:
                 static_summary=f"{spec.group} in {spec.location.name} for {spec.cause}",
             )
         except WorkflowAlreadyStartedError:
-            return  # It was started before this run was reset, or by a report that came late: it speaks for itself.
-        child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # Nobody waits for its end.
+            return  # It was started before this run was reset, and reports itself.
+        child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # Its end is reported by signal.
 
     async def _send_commands(self) -> None:
-        """Tell slices what is wanted of them. One that cannot be told runs no more; the inventory finds what it left.
+        """Send the commands of the outbox. A slice that cannot be reached has no workflow; the inventory finds its resource.
 
-        At most one command to a slice is under way: the server does not keep them in order.
+        At most one command per slice is in flight, because the server does not keep signals in order.
         """
         while commands := self._deliverable():
             slices = self._state.by_id
@@ -298,7 +298,7 @@ class AutoscalerWorkflow:
             self._details = details
             workflow.set_current_details(details)
 
-    # What there is to do, and when it does it.
+    # Conditions.
 
     def _startable(self) -> tuple[Slice, ...]:
         """Slices to be started now. While the cluster is paused or deleted, only those that already exist in the cloud."""
@@ -307,7 +307,7 @@ class AutoscalerWorkflow:
             return state.unstarted
         return tuple(piece for piece in state.unstarted if piece.adopted)
 
-    def _given_up(self) -> tuple[Slice, ...]:
+    def _cancelled_launches(self) -> tuple[Slice, ...]:
         """Launches of a cluster that is being deleted."""
         state = self._state
         return tuple(piece for piece in state.unstarted if piece.is_launch) if state.closing else ()
@@ -321,9 +321,9 @@ class AutoscalerWorkflow:
 
     def _has_work(self) -> bool:
         state = self._state
-        unheard = state.recovery is not None and not state.recovery.reports_collected
-        orders = self._startable() or self._given_up() or self._deliverable()
-        errands = orders or unheard or self._wanted_inventories() is not None
+        unreported = state.recovery is not None and not state.recovery.reports_collected
+        orders = self._startable() or self._cancelled_launches() or self._deliverable()
+        errands = orders or unreported or self._wanted_inventories() is not None
         outgrown = state.version > self._seen and self._may_continue_as_new()
         return bool(errands) or outgrown or self._is_due() or self._is_outdated() or self._is_emptied()
 
@@ -338,11 +338,11 @@ class AutoscalerWorkflow:
         return self._pace is not None and not self._pace.done()
 
     def _is_outdated(self) -> bool:
-        """Whether the details are to be written anew in this pass; after an evaluation they wait for its pace to end."""
+        """Whether to write the UI details in this pass; after an evaluation they wait for the interval to end."""
         return self._state.version > self._shown and not self._is_pacing()
 
     def _wanted_inventories(self) -> KeepInventoriesRequest | None:
-        """What inventories are still to be asked in this run, if anything."""
+        """The inventories that this run still has to start or ask for an audit, if any."""
         state, kept = self._state, self._kept
         if state.config is None:
             return None
@@ -362,7 +362,7 @@ class AutoscalerWorkflow:
         return state.closing and not state.slices and state.recovery is None
 
     def _is_over(self) -> bool:
-        """Whether the cluster is emptied, and every location has shown that it is."""
+        """Whether the ledger is empty and every location was audited without leftovers."""
         return self._is_emptied() and self._state.verified
 
     @property

@@ -1,4 +1,4 @@
-"""The short workflow behind `penstock doctor`: it runs where the clouds can be reached."""
+"""The workflow of `penstock doctor`: run all checks on a worker, which can reach the clouds."""
 
 from temporalio import workflow
 
@@ -9,13 +9,13 @@ from workflows import policies
 
 @workflow.defn(name=names.DOCTOR)
 class DoctorWorkflow:
-    """One examination of what a worker can reach."""
+    """One run of all checks."""
 
     @workflow.run
     async def run(self) -> DoctorReport:
-        """What is well and what is not."""
+        """The findings."""
         found: DoctorReport = await workflow.execute_activity(
-            names.RUN_DOCTOR, result_type=DoctorReport, summary="look at namespace, clusters and locations", **policies.VERIFY
+            names.RUN_DOCTOR, result_type=DoctorReport, summary="check namespace, clusters and locations", **policies.VERIFY
         )
         lines = [f"- {'✓' if each.ok else '✗'} **{each.subject}**: {each.message}" for each in found.findings[:100]]
         workflow.set_current_details("\n".join(lines))

@@ -1,4 +1,4 @@
-"""The workflow that watches one location of a provider, for as long as the cluster may have something there."""
+"""The workflow that watches one location of a cluster, as long as the cluster may have resources there."""
 
 import asyncio
 
@@ -13,9 +13,9 @@ from workflows import policies
 
 @workflow.defn(name=names.INVENTORY)
 class InventoryWorkflow:
-    """Round after round of watching; beside it, an audit for every recovery that asks for one.
+    """Watch in rounds; beside it, audit for every recovery that requests it.
 
-    What its slices were told is carried from round to round, so that they hear only what is news.
+    Each round receives what the slices were last notified of, so that they are notified of changes only.
     """
 
     @workflow.init
@@ -24,38 +24,38 @@ class InventoryWorkflow:
         self._known = known
         self._watched: WatchResult | None = None
         self._asked: list[str] = []
-        """Recoveries that wait for an audit, the first of them under way."""
+        """Recoveries that wait for an audit; the first is in progress."""
 
     @workflow.run
-    async def run(self, location: WatchedLocation, known: str = "") -> None:  # noqa: ARG002 - taken by __init__, for handlers that run first
-        """Until there is nothing left to watch, or the history is long."""
-        self._show()
+    async def run(self, location: WatchedLocation, known: str = "") -> None:  # noqa: ARG002 - __init__ takes them, because handlers may run before this
+        """Run until nothing is left to watch, or until the history is long."""
+        self._show_details()
         audits = asyncio.create_task(self._audit_when_asked())
-        while not self._is_over() and not self._is_due_anew():
+        while not self._is_over() and not self._should_continue_as_new():
             self._watched = await self._watch()
             self._known = self._watched.known
             self._location = self._watched.location or self._location
-            self._show()
+            self._show_details()
         audits.cancel()
         if not self._is_over():
             workflow.continue_as_new(args=[self._location, self._known])
 
     @workflow.signal(name=names.AUDIT_NOW)
     def audit_now(self, recovery: str) -> None:
-        """A recovery waits for a complete comparison of this location."""
+        """Request an audit of this location for a recovery."""
         if recovery not in self._asked:
             self._asked.append(recovery)
 
     @workflow.query(name=names.LOCATION)
     def location(self) -> WatchedLocation:
-        """What is watched, as it was last configured."""
+        """The watched location, as last configured."""
         return self._location
 
     def _is_over(self) -> bool:
         return self._watched is not None and self._watched.done and not self._asked
 
-    def _is_due_anew(self) -> bool:
-        """An audit under way is not left behind."""
+    def _should_continue_as_new(self) -> bool:
+        """Never while an audit is in progress."""
         return workflow.info().is_continue_as_new_suggested() and not self._asked
 
     async def _watch(self) -> WatchResult:
@@ -76,25 +76,25 @@ class InventoryWorkflow:
                     names.AUDIT,
                     AuditRequest(location=self._location, recovery=self._asked[0]),
                     result_type=bool,
-                    summary=f"compare {self._location.key} with the ledger, for a recovery",
+                    summary=f"audit {self._location.key} for a recovery",
                     **policies.AUDIT,
                 )
             except ActivityError as error:
-                workflow.logger.warning("the audit of %s failed and is repeated: %s", self._location.key, error.cause)
-                await workflow.sleep(policies.AUDIT_AGAIN, summary="before the audit is repeated")
+                workflow.logger.warning("the audit of %s failed and will be repeated: %s", self._location.key, error.cause)
+                await workflow.sleep(policies.AUDIT_AGAIN, summary="until the audit is repeated")
                 continue
             del self._asked[0]
 
-    def _show(self) -> None:
-        """For the Temporal UI."""
+    def _show_details(self) -> None:
+        """Write the details that the Temporal UI shows."""
         watched = self._watched
-        seen = "not looked at yet"
+        seen = "not listed yet"
         if watched is not None:
-            seen = f"{watched.resources} resources" + ("" if watched.complete else ", and the last list was not complete")
+            seen = f"{watched.resources} resources" + ("" if watched.complete else ", the last listing was incomplete")
         rules = self._location.rules
         workflow.set_current_details(
             f"**{self._location.account}** in **{self._location.name}**, for cluster {self._location.cluster}\n\n"
             f"- last round: {seen}\n"
-            f"- looks every {rules.look_seconds:g} s while something is on its way, else every {rules.rest_seconds:g} s\n"
-            f"- compares cloud, ledger and slice workflows every {rules.audit_seconds:g} s\n"
+            f"- lists it every {rules.look_seconds:g} s while slices start or leave, else every {rules.rest_seconds:g} s\n"
+            f"- audits cloud, ledger and slice workflows every {rules.audit_seconds:g} s\n"
         )

@@ -1,4 +1,4 @@
-"""QueryAnswers to those who ask a running autoscaler: worked out from its state, once per state."""
+"""Answers to updates and queries of a running autoscaler, computed from its state and cached until the state changes."""
 
 from datetime import datetime
 
@@ -18,11 +18,11 @@ from penstock.core.state.updates import ParsedUpdate, read_update
 from penstock.model.decision import Decision
 
 LARGEST_DECIDED = 50_000
-"""Runs and slices on which a query decides: a tenth of the two seconds that Temporal allows, on a quiet machine."""
+"""Runs plus slices above which a query refuses to decide. Below it, a decision takes a tenth of Temporal's two seconds."""
 
 
 class QueryAnswers:
-    """What was last worked out. Only a cache: whatever it holds, answers are the same."""
+    """A cache of parsed updates and decisions. It never changes an answer."""
 
     def __init__(self) -> None:
         self._state: AutoscalerState | None = None
@@ -30,27 +30,27 @@ class QueryAnswers:
         self._read: tuple[AutoscalerState, str, bytes, ParsedUpdate] | None = None
 
     def update(self, state: AutoscalerState, name: str, raw: bytes, at: datetime) -> ParsedUpdate:
-        """What an update means. Its validator has just asked the same, and large demand takes long to read."""
+        """Parse an update. Cached, because the validator has just parsed the same payload and 100,000 tasks take seconds."""
         if self._read is not None and self._read[0] is state and self._read[1:3] == (name, raw):
             return self._read[3]
-        accepted = read_update(state, name, raw, at)
-        self._read = (state, name, raw, accepted)
-        return accepted
+        parsed = read_update(state, name, raw, at)
+        self._read = (state, name, raw, parsed)
+        return parsed
 
     def check(self, state: AutoscalerState, name: str, raw: bytes, at: datetime) -> None:
-        """Raise `BadMessage` for what cannot be done or carried. A replay does not ask again: what was taken in stays so."""
+        """Raise `BadMessage` if the update is impossible or exceeds a size limit. A replay does not check again."""
         for event in self.update(state, name, raw, at).events:
             problem = exceeds_limits(state, event)
             if problem is not None:
                 raise BadMessage(problem)
 
     def decision(self, state: AutoscalerState) -> DecisionSummary:
-        """The whole decision, summed up, with remedies where they are found quickly."""
+        """A summary of the current decision, with those remedies that are found quickly."""
         view, decision = self._decided(state)
         return summarize(decision, view.demand, remedies_for(view.snapshot, decision, effort=BRIEF_EFFORT))
 
     def explanation(self, state: AutoscalerState, task_id: str) -> Explanation:
-        """What becomes of one task, and why."""
+        """Where one task is placed, or why it is not."""
         return explain(state, task_id, made=self._decided(state), effort=BRIEF_EFFORT)
 
     def _decided(self, state: AutoscalerState) -> tuple[SnapshotWithIds, Decision]:

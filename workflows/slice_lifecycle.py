@@ -146,7 +146,7 @@ class SliceLifecycleWorkflow:
     # Steps of the loops.
 
     async def _create(self) -> None:
-        """Call create until the cloud accepts or refuses the order. Paced kinds queue for their turn; rate limits are waited out."""
+        """Call create until the cloud accepts or refuses the order. After a rate limit, wait and call again."""
         policy = policies.CREATE | {"task_queue": queue_for(workflow.info().task_queue, self._lifecycle.spec)}
         pause = policies.FIRST_PAUSE_SECONDS
         while self._lifecycle.state is SliceState.REQUESTING and not self._lifecycle.created:

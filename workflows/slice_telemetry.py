@@ -1,4 +1,4 @@
-"""A slice's moves as metrics, and as spans of the trace it was ordered in. No history depends on whether anybody looks."""
+"""Metrics and trace spans of a slice's transitions. They never affect the history."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -11,11 +11,11 @@ from penstock.contract.slices import SliceLifecycle
 from penstock.model.slices import SliceState
 
 WRITE_SPAN = "penstock_write_span"
-"""The function by which a worker that traces takes spans from inside the sandbox."""
+"""The external function through which spans leave the workflow sandbox, on a worker with tracing."""
 
 
 class StateSpan(NamedTuple):
-    """A slice in one state, from when until when; why it had to leave, if it had to."""
+    """The time a slice spent in one state, and the failure that ended it, if one did."""
 
     state: SliceState
     began: datetime
@@ -28,7 +28,7 @@ SpanWriter = Callable[[StateSpan], None]
 
 
 def record(before: SliceLifecycle, after: SliceLifecycle) -> None:
-    """Measure what happened to a slice. What is replayed was measured when it happened."""
+    """Record the transition of a slice. A replay records nothing: it was recorded the first time."""
     labels = {"cluster": after.spec.cluster, "group": after.spec.group}
     if after.deletion_overdue and not before.deletion_overdue:
         metric = metrics.DELETIONS_OVERDUE
@@ -46,9 +46,9 @@ def record(before: SliceLifecycle, after: SliceLifecycle) -> None:
 
 
 def _state_spans(before: SliceLifecycle, after: SliceLifecycle) -> list[StateSpan]:
-    """What a move adds to the trace: the state that was left, and one that is come to for long as a moment.
+    """The spans of a transition: the state that ended; and READY or an end state as a moment.
 
-    A slice is READY for days: nobody waits so long to see that it was.
+    A slice may be READY for days, so its span is not written at the end of that time.
     """
     spans = []
     if before.state is not SliceState.READY:

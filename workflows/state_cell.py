@@ -1,4 +1,4 @@
-"""What an autoscaler remembers: one state, changed only through `apply`."""
+"""The state of an autoscaler workflow, changed only through `apply`, with reports folded in batches."""
 
 from datetime import datetime
 
@@ -11,28 +11,28 @@ from penstock.core.state.state import AutoscalerState
 
 
 class StateCell:
-    """The state, and reports of slices that are not folded in yet: thousands may come at once, and are taken in together.
+    """The state, and reports that are not folded into it yet: thousands may arrive together and are applied in one batch.
 
-    Reports count one by one, so that it does not matter with which others they are folded in. Who only asks leaves no trace:
-    questions are not asked again in a replay, and the state must be the same after it.
+    The result does not depend on the batches, because every report counts on its own. A query does not fold reports in: a replay
+    runs no queries and must reach the same state.
     """
 
     def __init__(self, state: AutoscalerState) -> None:
         self._folded = state
         self._reports: list[SliceReport] = []
-        self._heard_at: datetime = state.now
-        """When the last of the reports came."""
+        self._received_at: datetime = state.now
+        """When the last of the reports arrived."""
         self._previewed: AutoscalerState | None = None
-        """What the reports make of the state, worked out for somebody who only asked."""
+        """The state with the reports, computed for a query."""
 
     @property
     def state(self) -> AutoscalerState:
-        """What holds now."""
+        """The current state."""
         if not self._reports:
             return self._folded
         state = self._previewed
         if state is None:
-            state = apply(self._folded, SlicesReported(at=self._heard_at, reports=tuple(self._reports)))
+            state = apply(self._folded, SlicesReported(at=self._received_at, reports=tuple(self._reports)))
         if workflow.unsafe.is_read_only():
             self._previewed = state
         else:
@@ -41,13 +41,13 @@ class StateCell:
 
     @property
     def without_reports(self) -> AutoscalerState:
-        """What held before the latest reports: enough to read further ones."""
+        """The state without the latest reports: enough to parse further ones."""
         return self._folded
 
     def apply_event(self, event: AnyEvent) -> None:
-        """Something happened."""
+        """Apply an event; a report waits for its batch."""
         if isinstance(event, SlicesReported):
             self._reports += event.reports
-            self._heard_at, self._previewed = event.at, None
+            self._received_at, self._previewed = event.at, None
         else:
             self._folded = apply(self.state, event)

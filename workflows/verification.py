@@ -1,4 +1,4 @@
-"""The short workflow behind `penstock verify`: it runs where the clouds can be reached."""
+"""The workflow of `penstock verify`: compare ledger, workflows and clouds on a worker, which can reach the clouds."""
 
 from temporalio import workflow
 
@@ -15,7 +15,7 @@ class VerifyWorkflow:
 
     @workflow.run
     async def run(self, request: VerifyRequest) -> Verdict:
-        """What differs now."""
+        """The differences."""
         verdict: Verdict = await workflow.execute_activity(
             names.VERIFY_CLUSTER,
             request,
@@ -23,15 +23,15 @@ class VerifyWorkflow:
             summary=f"compare ledger, workflows and clouds of {request.cluster}",
             **policies.VERIFY,
         )
-        workflow.set_current_details(_told(verdict))
+        workflow.set_current_details(_details(verdict))
         return verdict
 
 
-def _told(verdict: Verdict) -> str:
-    reading = ((verdict.slices, "slice"), (verdict.workflows, "workflow"), (verdict.resources, "resource"))
-    counts = ", ".join(counted(count, noun) for count, noun in reading)
+def _details(verdict: Verdict) -> str:
+    compared = ((verdict.slices, "slice"), (verdict.workflows, "workflow"), (verdict.resources, "resource"))
+    counts = ", ".join(counted(count, noun) for count, noun in compared)
     lines = [f"- {difference.message}" for difference in verdict.differences[:50]]
-    lines += [f"- {location} gave no complete list" for location in verdict.unlisted]
+    lines += [f"- {location} could not be listed completely" for location in verdict.unlisted]
     return (
         f"**{'agrees' if verdict.agrees else 'differs'}**: {counts} in {counted(verdict.locations, 'location')}\n\n"
         + "\n".join(lines)

@@ -1,1 +1,1 @@
-"""What the Temporal UI shows of workflows, in Markdown."""
+"""The Markdown that the Temporal UI shows as the details of workflows."""

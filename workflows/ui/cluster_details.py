@@ -1,4 +1,4 @@
-"""What the Temporal UI shows of an autoscaler while it runs: its groups, and the demand nobody can take."""
+"""The details of an autoscaler in the Temporal UI: a table of groups, and the unmet demand."""
 
 from penstock.contract.answers import ClusterStatus, GroupStatus
 from penstock.model.slices import SliceState
@@ -10,7 +10,7 @@ LARGEST_DETAILS = 19_000
 _COLUMNS: markdown_tables.Columns = {
     "group": "left",
     "READY": "right",
-    "on their way": "right",
+    "in flight": "right",
     "leaving": "right",
     "of": "right",
     "availability": "left",
@@ -38,14 +38,14 @@ def _size(line: str) -> int:
 
 
 def _notices(status: ClusterStatus) -> list[str]:
-    """Why nothing is ordered, if nothing is."""
+    """Why nothing is launched: deletion, pause or recovery."""
     found = []
     if status.closing:
         found.append("**The cluster is being deleted.**")
     if status.paused is not None:
         found.append(f"**Paused.** {status.paused}")
     if (recovery := status.recovery) is not None:
-        doing = "Making sure" if status.closing else "Recovering"
+        doing = "Final audit" if status.closing else "Recovering"
         waiting = ", ".join(recovery.waiting_for[:5])
         found.append(f"**{doing}:** {recovery.reason.rstrip('.')}. Waiting for {waiting}.")
     return [line for notice in found for line in (notice, "")]

@@ -1,17 +1,17 @@
-"""Tables in Markdown, as the Temporal UI draws them."""
+"""Markdown tables for the Temporal UI."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
 GAP = "\N{EM SPACE}"
-"""Ends every cell: the UI draws tables without lines, and without any space between two columns."""
+"""Ends every cell, because the UI draws tables without lines or space between columns."""
 Columns = Mapping[str, Literal["left", "right"]]
-"""Their names, and to which side each leans."""
+"""Names of columns and their alignment."""
 _RULES = {"left": "---", "right": "--:"}
 
 
 def head(columns: Columns) -> list[str]:
-    """The first two lines. No name is broken in two."""
+    """The two header lines. No name is wrapped."""
     names = [name.replace(" ", "\N{NO-BREAK SPACE}") for name in columns]
     return [row(names), f"|{'|'.join(_RULES[side] for side in columns.values())}|"]
 
@@ -22,5 +22,5 @@ def row(cells: Iterable[object]) -> str:
 
 
 def cell(text: str) -> str:
-    """Words from outside, so that they stay in their cell and on their line."""
+    """Text from outside, escaped so that it stays in its cell and on its line."""
     return " ".join(text.split()).replace("|", "\\|")

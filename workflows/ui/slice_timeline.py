@@ -1,4 +1,4 @@
-"""A slice as the Temporal UI shows it: what it is, and a line for every move."""
+"""The details of a slice in the Temporal UI: its facts, and a row for every transition."""
 
 from penstock.contract.slices import SliceLifecycle
 from penstock.wording import counted
@@ -27,5 +27,5 @@ def slice_timeline(lifecycle: SliceLifecycle) -> str:
 
 
 def _cell(text: str) -> str:
-    """Words from outside, cut."""
+    """Text from outside, escaped and cut."""
     return markdown_tables.cell(text)[:_LONGEST_CELL]
