@@ -12,7 +12,7 @@ from activities.heartbeats import BEAT_SECONDS
 from activities.metrics import count_create_error
 from activities.providers import port
 from activities.providers.port import FailureKind, Gone, Observation, Order, Queued
-from activities.providers.registry import CONNECTION_SETTINGS, Providers
+from activities.providers.registry import Providers
 from activities.wakeups import Wakeups
 from penstock.contract import names
 from penstock.contract.inventories import Sighting
@@ -94,7 +94,7 @@ def order_of(spec: SliceSpec) -> Order:
         variant=spec.variant,
         preemptible=spec.preemptible,
         queued=spec.queued,
-        settings={name: value for name, value in spec.settings.items() if name not in CONNECTION_SETTINGS},
+        settings=spec.settings,
     )
 
 

@@ -11,14 +11,14 @@ from typing import NamedTuple, TypeVar
 
 import click
 
-from activities.providers.registry import SIM_URL
+from activities.providers.sim import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.config.cluster import load_cluster
 from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
 from penstock.core.state.specs import locations_of
 from penstock.model.cluster import ClusterConfig
 from worker.children import Child, StartFailed
-from worker.credentials import first_needing, missing_credentials
+from worker.credentials import missing_credentials
 from worker.devserver import Executable, downloaded_executable, installed_executable
 from worker.guidance import EXAMPLE_DEMAND, guidance
 from worker.home import Home
@@ -108,9 +108,8 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
 
 async def _tell_missing_credentials(config: ClusterConfig) -> None:
     """What keeps groups from being created is told where somebody looks; the service runs all the same."""
-    missing = await missing_credentials() if first_needing(locations_of(config)) else None
-    if missing is not None:
-        click.echo(f"  Google credentials: {missing}")
+    for missing in await missing_credentials(locations_of(config)):
+        click.echo(f"  credentials: {missing}")
 
 
 async def _downloaded(home: Home) -> Executable:

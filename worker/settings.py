@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from activities.providers.registry import LOCAL_URL, SIM_URL
+from activities.providers.local import LOCAL_URL
+from activities.providers.sim import SIM_URL
 from penstock.connection import asks_for_traces
 from penstock.contract.names import TASK_QUEUE
 

@@ -15,8 +15,9 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
-from activities.providers.gcp import opening as gcp
-from activities.providers.registry import LOCAL_TOKEN_FILE, LOCAL_URL, SIM_URL
+from activities.providers.gcp import factory as gcp
+from activities.providers.local import LOCAL_TOKEN_FILE, LOCAL_URL
+from activities.providers.sim import SIM_URL
 from emulators.local.__main__ import TOKEN_FILE
 from penstock.contract.addresses import GOOGLE_PORTS, LOCAL_PORT, SIM_PORT
 from penstock.model.cluster import ClusterConfig

@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.model.constraints import Scalar
+from penstock.model.providers import kind_of
 from penstock.model.resources import GPU, TPU, Resources
 from penstock.model.shape import DeviceType
 from penstock.model.tpu import TpuVariant, tpu_variant
@@ -90,10 +91,6 @@ class GroupDevice(Value):
     variant: str | None = None
 
 
-PROVIDER_KINDS = ("gce", "gcp-tpu", "local", "sim")
-"""Clouds that a worker knows. A file that names another is refused; a cluster that does is told so by its status."""
-
-
 class Provider(Value):
     """Which cloud creates the slices; what else the provider needs stands beside `kind`."""
 
@@ -108,9 +105,9 @@ class Provider(Value):
 
     @property
     def account(self) -> str:
-        """Whose resources it sees: its kind, and the project where one is named."""
-        project = self.settings.get("project")
-        return f"{self.kind}:{project}" if project else self.kind
+        """The cloud account, as names of queues and inventories have it: `kind`, or `kind:account` if the settings name one."""
+        account = self.settings.get(kind_of(self.kind).account_key)
+        return f"{self.kind}:{account}" if account else self.kind
 
 
 class Evaluation(Value):
@@ -330,7 +327,7 @@ def _two_clouds_in_one_place(groups: Mapping[int, ScaleGroup]) -> list[tuple[Whe
     first: dict[tuple[str, str], ScaleGroup] = {}
     for i, group in groups.items():
         other = first.setdefault((group.provider.account, group.location), group)
-        for key in ("url", "endpoint", "tpu_endpoint"):
+        for key in kind_of(group.provider.kind).connection_keys:
             if group.provider.settings.get(key) != other.provider.settings.get(key):
                 message = f"differs from that of group {other.name} in the same place; make them equal, or name a zone of its own"
                 found.append((("groups", i, "provider", key), message))

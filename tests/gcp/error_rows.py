@@ -10,7 +10,7 @@ from google.cloud import compute_v1
 from google.longrunning import operations_pb2  # type: ignore[import-untyped]
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.error_codes import Meaning
 from activities.providers.gcp.errors import Fault, fault_of, fault_of_errors, fault_of_status
 from activities.providers.port import Scope
 

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from activities.providers.gcp import examination
+from activities.providers.gcp import doctor
 from activities.providers.gcp.credentials import check_credentials
 from activities.providers.gcp.settings import Connection
 from activities.providers.port import PermissionDenied, Scope
@@ -112,12 +112,12 @@ def test_a_key_file_that_cannot_be_read_is_named_and_denies_every_call(nobody: P
 def test_a_file_of_gclouds_that_cannot_be_read_is_told(nobody: Path) -> None:
     (nobody / "gcloud").mkdir()
     (nobody / "gcloud" / "application_default_credentials.json").write_text("[]")
-    one_sentence(check_credentials(), "what gcloud wrote cannot be read as credentials")
+    one_sentence(check_credentials(), "the file written by gcloud cannot be read as credentials")
 
 
 def test_the_doctor_tells_what_is_wrong_apart_from_what_to_do(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(nobody))
-    found = asyncio.run(examination.credentials("gce:my-project", Connection(project="my-project")))
+    found = asyncio.run(doctor.credentials("gce:my-project", Connection(project="my-project")))
     assert not found.ok
     assert found.message.endswith("IsADirectoryError: Is a directory")
     assert found.fix.startswith("Run `gcloud auth application-default login`")

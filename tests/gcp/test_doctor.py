@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from activities.doctor import SET_CLOCK
+from activities.clock_skew import SET_CLOCK
 from penstock.contract.answers import Finding
 from penstock.model.cluster import ClusterConfig
 from tests.cli.running import Commands
@@ -84,7 +84,7 @@ def test_quotas_labels_and_orders_that_need_attention_are_told_with_what_to_do(m
 
             region = zone.rpartition("-")[0]
             quota = found[f"gce:{project}: quotas in {region}"]
-            assert "12 NVIDIA_L4_GPUS may be wanted, 2 are allowed" in quota.message
+            assert "the groups may need 12 NVIDIA_L4_GPUS, the quota is 2" in quota.message
             assert "lower max_slices" in quota.fix
             label = found[f"{stage.cluster}: gce:{project}/{zone} labels"]
             assert label.message.startswith("changed: labelled as")

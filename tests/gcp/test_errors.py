@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 
-from activities.providers.gcp.codes import Meaning
-from activities.providers.gcp.errors import DEFAULT_RETRY_SECONDS, Fault, Place, error_of, failure_of, fault_of
+from activities.providers.gcp.error_codes import Meaning
+from activities.providers.gcp.errors import DEFAULT_RETRY_SECONDS, Fault, ProjectZone, error_of, failure_of, fault_of
 from activities.providers.port import (
     Conflict,
     FailureKind,
@@ -27,7 +27,7 @@ from tests.gcp.clouds import Endpoints, compute_cloud, tpu_cloud
 from tests.gcp.error_rows import ROWS, Row, api
 
 DOCS = Path(__file__).parents[2] / "docs" / "gcp.md"
-PLACE = Place("my-project", "us-central1-a")
+PLACE = ProjectZone("my-project", "us-central1-a")
 CASES = [pytest.param(*row, id=f"{name}-{i}") for name, rows in ROWS.items() for i, row in enumerate(rows)]
 
 RAISED: dict[Meaning, type[ProviderError]] = {

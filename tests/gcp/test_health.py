@@ -8,6 +8,7 @@ import pytest
 
 from activities.providers.gcp import health
 from activities.providers.gcp.settings import Connection
+from activities.providers.port import Host
 
 HOST = "127.0.0.1"
 BREATH_SECONDS = 0.05
@@ -29,7 +30,7 @@ def answered(*pieces: bytes, status: str = "200 OK") -> str | None:
     async def story() -> str | None:
         async with await asyncio.start_server(answer, HOST, 0) as server, aiohttp.ClientSession() as session:
             connection = Connection(project="p", health_port=server.sockets[0].getsockname()[1], health_timeout="60s")
-            (host,) = await health.ask([HOST], connection, session)
+            (host,) = await health.check([Host.at(HOST)], connection, session)
             assert (host.address, host.asked) == (HOST, True)
             return host.answered
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from activities.providers.gcp.compute import ComputeProvider
-from activities.providers.gcp.quoting import without, without_metadata
+from activities.providers.gcp.redaction import redact, redact_metadata
 from activities.providers.gcp.settings import ComputeSettings, Connection, TpuSettings, read
-from activities.providers.gcp.startup import told
+from activities.providers.gcp.startup import machine_metadata
 from activities.providers.gcp.tpu import TpuProvider
 from activities.providers.port import FailureKind, Invalid, Order, ProviderError
 from penstock.model.cluster import ClusterConfig
@@ -108,7 +108,7 @@ def quote_of(order: Order) -> str:
     """A refusal that quotes all that the order's machines are told, and one secret cut off."""
     model: Any = TpuSettings if order.variant else ComputeSettings
     settings = read(model, order.settings)
-    metadata = told(order, settings, settings.connection).metadata
+    metadata = machine_metadata(order, settings, settings.connection).metadata
     return (
         f"Invalid value for field 'metadata': {metadata}, {json.dumps(metadata)}, {metadata['startup-script']} or {QUOTED[:14]}…"
     )
@@ -164,7 +164,7 @@ def test_a_queued_order_that_the_cloud_gave_up_is_told_without_secrets(endpoints
 
 def test_what_is_hidden_of_a_message_is_the_secrets_alone() -> None:
     said = "Invalid value for field 'metadata' in zone us-central1-a: it's, 'it'\"'\"'s', tiger7-planted and tiger7-pla…"
-    assert without(said, ("it's", "tiger7-planted\nshort")) == (
+    assert redact(said, ("it's", "tiger7-planted\nshort")) == (
         "Invalid value for field 'metadata' in zone us-central1-a: (secret), '(secret)', (secret) and (secret)…"
     )
     metadata = {
@@ -172,10 +172,10 @@ def test_what_is_hidden_of_a_message_is_the_secrets_alone() -> None:
         "k": "1",
         "startup-script": "#!/bin/sh\nexport PENSTOCK_GROUP=zone\nexport A=it1s",
     }
-    assert without_metadata("zone us-central1, it1s", metadata) == "zone us-central1, (secret)"
-    assert without("(secret) stays", ("(secret) stays as it is",)) == "(secret)"
-    assert without("export TOKEN=hunter2-planted", ("export TOKEN=hurry", "hunter2-planted")) == "(secret)(secret)"
-    assert without("export T=o'hunter2-pla…", ("export T=o'hunter2-planted", 'export T=o"x')) == "(secret)…"
+    assert redact_metadata("zone us-central1, it1s", metadata) == "zone us-central1, (secret)"
+    assert redact("(secret) stays", ("(secret) stays as it is",)) == "(secret)"
+    assert redact("export TOKEN=hunter2-planted", ("export TOKEN=hurry", "hunter2-planted")) == "(secret)(secret)"
+    assert redact("export T=o'hunter2-pla…", ("export T=o'hunter2-planted", 'export T=o"x')) == "(secret)…"
 
 
 def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, planted: dict[str, Any]) -> None:
@@ -249,7 +249,7 @@ def test_a_secret_that_is_not_there_is_told_by_its_field() -> None:
     with pytest.raises(
         Invalid, match=r"provider.startup_script: there is no environment variable PENSTOCK_TEST_NO_SUCH_VARIABLE"
     ):
-        told(order, read(TpuSettings, {"project": "p", **missing}), CONNECTION)
+        machine_metadata(order, read(TpuSettings, {"project": "p", **missing}), CONNECTION)
 
 
 def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
@@ -257,7 +257,7 @@ def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
     os.environb[b"PENSTOCK_TEST_NO_TEXT"] = b"hunter2\xff"
     try:
         with pytest.raises(Invalid, match=r"provider.metadata.key: what env:PENSTOCK_TEST_NO_TEXT holds is not text"):
-            told(
+            machine_metadata(
                 order,
                 read(TpuSettings, {"project": "p", "metadata": {"key": {"secret": "env:PENSTOCK_TEST_NO_TEXT"}}}),
                 CONNECTION,
@@ -270,9 +270,9 @@ def test_a_startup_script_is_for_a_shell() -> None:
     order = Order(cluster="c", group="g", slice="s", location="z")
 
     def script(text: str) -> str:
-        return told(order, read(ComputeSettings, {"project": "p", "image": "i", "startup_script": text}), CONNECTION).metadata[
-            "startup-script"
-        ]
+        return machine_metadata(
+            order, read(ComputeSettings, {"project": "p", "image": "i", "startup_script": text}), CONNECTION
+        ).metadata["startup-script"]
 
     assert script("echo hello").startswith("#!/bin/bash\nexport PENSTOCK_CLUSTER=c\n")
     assert script("#!/bin/sh -e\necho hello").endswith("\necho hello")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from activities.providers.gcp.catalogue import machine_type, tpu_kind
-from activities.providers.gcp.opening import connection_of
+from activities.providers.gcp.factory import connection_of
 from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Reach, Secret, TpuSettings, read
-from activities.providers.gcp.startup import told
+from activities.providers.gcp.startup import machine_metadata
 from activities.providers.port import Invalid, Order
 from penstock.model.gpu import GPU_MACHINES
 
@@ -58,9 +58,9 @@ def test_a_mistake_is_told_with_its_field_and_its_fix(name: str) -> None:
 def test_hosts_are_told_the_port_that_they_will_be_asked_at(given: dict[str, int], port: str) -> None:
     settings = GCE | {"startup_script": "serve"} | given
     connection = connection_of(settings, {"PENSTOCK_GCP_HEALTH_PORT": "8080"})
-    metadata = told(order(), read(ComputeSettings, settings), connection).metadata
+    metadata = machine_metadata(order(), read(ComputeSettings, settings), connection).metadata
     assert f"export PENSTOCK_HEALTH_PORT={port}\n" in metadata["startup-script"]
-    assert str(connection.asking(metadata.get("penstock-health")).health_port) == port
+    assert str(connection.with_health_settings(metadata.get("penstock-health")).health_port) == port
 
 
 def test_all_mistakes_are_told_at_once_and_what_was_given_is_not_repeated() -> None:
@@ -83,13 +83,13 @@ def test_groups_that_agree_on_the_connection_share_it() -> None:
 
 
 def test_a_resource_says_how_its_hosts_are_asked_if_its_group_does() -> None:
-    assert read(TpuSettings, TPU).health_said is None
-    said = read(TpuSettings, TPU | {"health_port": 8080, "reach": "external", "health_timeout": "1s"}).health_said
-    asking = read(Connection, TPU).asking(said)
+    assert read(TpuSettings, TPU).health_metadata is None
+    said = read(TpuSettings, TPU | {"health_port": 8080, "reach": "external", "health_timeout": "1s"}).health_metadata
+    asking = read(Connection, TPU).with_health_settings(said)
     assert (asking.health_port, asking.reach, asking.health_timeout_seconds) == (8080, Reach.EXTERNAL, 1.0)
     assert asking.project == "my-project"
     for useless in (None, "", "{}", "[", '{"project": "other"}', '{"health_port": 0}'):
-        assert read(Connection, TPU).asking(useless) == read(Connection, TPU)
+        assert read(Connection, TPU).with_health_settings(useless) == read(Connection, TPU)
 
 
 def test_preemptible_groups_are_spot_and_others_are_not() -> None:

@@ -134,16 +134,16 @@ def test_who_is_refused_a_token_is_told_how_to_log_in(certificate: Certificate, 
     assert LOGIN in str(error)
 
 
-PASSING: dict[str, Exception] = {
+RETRYABLE: dict[str, Exception] = {
     "no route": auth.TransportError("HTTPSConnectionPool: Max retries exceeded"),
     "try again": auth.RefreshError("internal_failure", retryable=True),
     "metadata server down": auth.RefreshError(auth.TransportError(DOWN)),
 }
 
 
-@pytest.mark.parametrize("name", PASSING)
+@pytest.mark.parametrize("name", RETRYABLE)
 def test_a_token_server_out_of_reach_is_no_refusal(certificate: Certificate, name: str) -> None:
-    assert isinstance(refused(Failing(PASSING[name]), certificate), Transient)
+    assert isinstance(refused(Failing(RETRYABLE[name]), certificate), Transient)
 
 
 def test_a_token_that_can_be_had_after_all_is_no_refusal(certificate: Certificate) -> None:

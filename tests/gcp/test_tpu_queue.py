@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.gcp.tpu_wire import SeenQueued
+from activities.providers.gcp.tpu_wire import QueuedView
 from activities.providers.port import FailureKind, Phase, Queued, Ref
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
@@ -47,7 +47,7 @@ class AdmitsMeanwhile(TpuProvider):
 
     cloud: TpuCloud
 
-    async def _queued(self, ref: Ref) -> SeenQueued | None:
+    async def _queued(self, ref: Ref) -> QueuedView | None:
         await self.cloud.admit(ref)
         await observed(self.cloud, ref, lambda seen: seen.healthy)
         return await super()._queued(ref)

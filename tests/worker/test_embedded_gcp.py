@@ -84,7 +84,7 @@ def test_without_the_emulator_missing_credentials_are_told_at_the_start(tmp_path
     async def story() -> None:
         service.start()
         await service.ready()
-        assert service.output.count("Google credentials: No usable Google credentials") == 1
+        assert service.output.count("credentials: No usable Google credentials") == 1
         assert "gcloud auth application-default login" in service.output
         assert service.send(signal.SIGINT) == 0
         await service.nothing_left()

@@ -1,4 +1,4 @@
-"""The clients of the Compute API that are used; they block, so they are opened and called in threads."""
+"""The clients of the Compute API. They block, so they are opened and called in threads."""
 
 from typing import NamedTuple
 
@@ -11,20 +11,20 @@ from activities.providers.gcp.credentials import find_credentials
 
 
 class Clients(NamedTuple):
-    """What is called. Operations have a client of their own: the one inside a future ignores the endpoint."""
+    """Clients of instances and operations. The operations client inside a future would ignore the endpoint."""
 
     instances: compute_v1.InstancesClient
     operations: compute_v1.ZoneOperationsClient
 
 
 def open_clients(endpoint: str | None) -> Clients:
-    """Clients of Google with the worker's own credentials, or of an emulator without any."""
+    """Clients of Google with the worker's credentials, or of an emulator without any."""
     keep_requests_out_of_logs()
     if endpoint is None:
         found = find_credentials()
         return Clients(compute_v1.InstancesClient(credentials=found), compute_v1.ZoneOperationsClient(credentials=found))
-    nobody, options = AnonymousCredentials(), ClientOptions(api_endpoint=endpoint)  # type: ignore[no-untyped-call]
+    anonymous, options = AnonymousCredentials(), ClientOptions(api_endpoint=endpoint)  # type: ignore[no-untyped-call]
     return Clients(
-        compute_v1.InstancesClient(credentials=nobody, client_options=options),
-        compute_v1.ZoneOperationsClient(credentials=nobody, client_options=options),
+        compute_v1.InstancesClient(credentials=anonymous, client_options=options),
+        compute_v1.ZoneOperationsClient(credentials=anonymous, client_options=options),
     )

@@ -1,4 +1,4 @@
-"""The client of the Cloud TPU API, and what is behind its word that no token could be had."""
+"""The client of the Cloud TPU API, and the real cause of calls that failed without a token."""
 
 import asyncio
 from typing import NamedTuple
@@ -15,16 +15,16 @@ from activities.providers.gcp.errors import Fault, fault_of, lacks_token
 
 
 class Opened(NamedTuple):
-    """A client and whom it speaks for; an emulator is spoken to by nobody."""
+    """A client and its credentials; a client of an emulator has none."""
 
     client: tpu_v2.TpuAsyncClient
     credentials: Credentials | None = None
 
 
 async def open_client(endpoint: str | None) -> Opened:
-    """A client of Google with the worker's own credentials, or of an emulator without any.
+    """A client of Google with the worker's credentials, or of an emulator without any.
 
-    Credentials are looked for in a thread: on a machine that has none, that is a wait of seconds.
+    A thread looks for the credentials, because on a machine without any that takes seconds.
     """
     keep_requests_out_of_logs()
     if endpoint is None:
@@ -34,7 +34,7 @@ async def open_client(endpoint: str | None) -> Opened:
 
 
 async def call_fault(error: BaseException, credentials: Credentials | None) -> Fault:
-    """What an error of a call means. Where no token could be had, one is asked for again, and what that says counts."""
+    """The fault of a failed call. If it got no token, request one again: that error has the real cause."""
     if credentials is not None and lacks_token(error):
         try:
             async with asyncio.timeout(CALL_SECONDS):

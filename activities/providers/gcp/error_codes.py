@@ -1,11 +1,11 @@
-"""The codes of Google's errors and what each can mean: facts, one row each."""
+"""Google's error codes and their meanings, as tables."""
 
 import re
 from enum import StrEnum
 
 
 class Meaning(StrEnum):
-    """What an error of Google's says."""
+    """The meaning of a Google error."""
 
     STOCKOUT = "stockout"
     QUOTA = "quota"
@@ -38,7 +38,7 @@ RPC: dict[int, Meaning] = {
     15: _M.TRANSIENT,
     16: _M.PERMISSION,
 }
-"""By google.rpc.Code, of a gRPC reply or in an operation."""
+"""By google.rpc.Code, in a gRPC reply or an operation."""
 
 HTTP: dict[int, Meaning] = {
     400: _M.INVALID,
@@ -98,9 +98,9 @@ REASONS: dict[str, Meaning] = {
     "internalError": _M.TRANSIENT,
     "INTERNAL_ERROR": _M.TRANSIENT,
 }
-"""By the code of Compute's operations, and the reason of its replies."""
+"""By the error code of Compute's operations and the reason in its replies."""
 
-SAYS = {
+WORDINGS = {
     _M.PREEMPTED: re.compile(r"\bpreempted\b", re.I),
     _M.STOCKOUT: re.compile(
         r"no more capacity|not have enough resources|currently unavailable in the|insufficient (reserved )?capacity"
@@ -111,9 +111,9 @@ SAYS = {
     _M.QUOTA: re.compile(r"\bquota\b(?! project)", re.I),
     _M.INVALID: re.compile(r"not compatible|not supported|does not support", re.I),
 }
-"""The words by which one meaning of a code is told from another, in the order in which they are looked for.
+"""Message patterns that decide between the meanings of an ambiguous code.
 
-A quota project is whom calls are charged to; that it is missing or not to be used is a permission."""
+A message about a "quota project" (the project that pays for calls) is about a permission, not a quota."""
 
 CAN_ALSO_MEAN: dict[str, tuple[Meaning, ...]] = {
     "rpc 2": (_M.STOCKOUT,),
@@ -132,27 +132,27 @@ CAN_ALSO_MEAN: dict[str, tuple[Meaning, ...]] = {
     "INTERNAL_ERROR": (_M.STOCKOUT,),
     "UNSUPPORTED_OPERATION": (_M.PREEMPTED, _M.INVALID),
 }
-"""Codes with several meanings. 403 is Compute's quota as well as its permissions; what is a fault by its code, as 503 and
-INTERNAL are, is a stockout by its words.
+"""Further meanings of ambiguous codes; the message decides. Compute uses 403 for quotas and for permissions, and reports
+some stockouts as 503 or INTERNAL.
 
-UNSUPPORTED_OPERATION is what an insert ends with whose machine was preempted meanwhile, and refuses what does not go together."""
+An insert ends with UNSUPPORTED_OPERATION if its machine was preempted meanwhile, or if its settings cannot be combined."""
 UNKNOWN_CAN_MEAN = (_M.STOCKOUT,)
-"""What a code that is not listed may mean as well as its status and what that can also mean."""
+"""Further meanings of a code that is in no table, beside those of its HTTP status."""
 
 NO_TOKEN = re.compile(r"metadata from plugin failed")
-"""How gRPC says, as if it were an outage, that no token could be had, for whatever reason."""
+"""gRPC reports that it got no token as UNAVAILABLE with this message."""
 NO_METADATA_SERVER = re.compile(r"Metadata server unavailable")
-"""How `google.auth` says, as if it were a refusal, that the server on a Google machine that gives out tokens is away."""
+"""`google.auth` reports an outage of the metadata server, which issues tokens, as a refusal with this message."""
 ZONE_ALONE = re.compile(r"not found or access is unauthorized", re.I)
 EVERYWHERE = re.compile(r"globally|ALL[_-]REGIONS", re.I)
 IN_ZONE = re.compile(r"PerZone|in zone|per[_-](project[_-])?zone", re.I)
 IN_REGION = re.compile(r"PerRegion|in region|per[_-](project[_-])?region", re.I)
 IN_PROJECT = re.compile(r"PerProject|per[_-]project", re.I)
 
-PASSING = (_M.TRANSIENT, _M.BUSY, _M.RATE)
-"""What the same call may not meet again."""
+RETRYABLE = (_M.TRANSIENT, _M.BUSY, _M.RATE)
+"""Meanings that may be gone when the call is repeated."""
 
-TELLING = (
+BY_SPECIFICITY = (
     _M.QUOTA,
     _M.STOCKOUT,
     _M.PREEMPTED,
@@ -164,4 +164,4 @@ TELLING = (
     _M.BUSY,
     _M.TRANSIENT,
 )
-"""Of several errors in one operation, the one that says most."""
+"""The most specific meaning first: it is reported if an operation has several errors."""

@@ -1,4 +1,4 @@
-"""Orders on Google's clouds: what is being made, and what is placed again because it failed by chance, and made once."""
+"""Orders on Google's clouds: what is being made, and what is cache again because it failed by chance, and made once."""
 
 import asyncio
 from itertools import islice
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from activities.providers.gcp.codes import Meaning
 from activities.providers.gcp.compute import ComputeProvider
+from activities.providers.gcp.error_codes import Meaning
 from activities.providers.gcp.errors import Fault
-from activities.providers.gcp.placed import Placed
+from activities.providers.gcp.order_cache import OrderCache
 from activities.providers.gcp.tpu import TpuProvider
 from activities.providers.port import Adopted, Order, Phase, Provider, Queued, RateLimited, Transient
 from tests.activities.clouds import listed, order_of
@@ -74,7 +74,7 @@ def test_a_worker_that_knows_of_no_failure_comes_past_them_all_the_same(endpoint
 
 
 def test_an_id_is_used_until_its_operation_failed_and_never_skipped() -> None:
-    first, second = Placed("p"), Placed("p")
+    first, second = OrderCache("p"), OrderCache("p")
     ids = first.all_request_ids(ORDER.ref)
     assert len(set(ids)) == len(ids)
     assert next(first.request_ids(ORDER)) == next(first.request_ids(ORDER)) == ids[0]
@@ -87,13 +87,13 @@ def test_an_id_is_used_until_its_operation_failed_and_never_skipped() -> None:
 
 
 def test_what_is_remembered_of_orders_is_bounded_and_forgetting_is_harmless() -> None:
-    placed = Placed("p")
+    cache = OrderCache("p")
     for number in range(10_001):
-        placed.told(ORDER.model_copy(update={"slice": f"s{number}"}), ("a-secret",))
-    assert len(placed._orders) == 10_000
+        cache.remember_secrets(ORDER.model_copy(update={"slice": f"s{number}"}), ("a-secret",))
+    assert len(cache._orders) == 10_000
     forgotten = ORDER.model_copy(update={"slice": "s0"})
-    assert next(placed.request_ids(forgotten)) == placed.all_request_ids(forgotten.ref)[0]
-    told = placed.spoken(forgotten.ref, Fault(Meaning.INVALID, "rpc 3", "quoted: a-secret"))
+    assert next(cache.request_ids(forgotten)) == cache.all_request_ids(forgotten.ref)[0]
+    told = cache.redacted_fault(forgotten.ref, Fault(Meaning.INVALID, "rpc 3", "quoted: a-secret"))
     assert told.message.startswith("invalid; ")
     assert "a-secret" not in told.message
 
