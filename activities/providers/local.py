@@ -9,7 +9,7 @@ import aiohttp
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, ValidationError
 
 from activities.providers.kinds import Opening, ProviderRuntime, Settings, Surroundings
-from activities.providers.port import Host, Invalid, Order
+from activities.providers.port import Host, Invalid, Order, checked
 from activities.providers.sim import DEFAULT_TIMEOUT_SECONDS, SimProvider, text_setting
 from activities.secrets import UnresolvedSecret, resolve
 from penstock.contract.problems import path_text
@@ -68,7 +68,7 @@ class LocalProvider(SimProvider):
 
     async def _checked(self, name: str, index: int, host: Host) -> Host:  # noqa: ARG002 - an address is enough here
         """The host after its own answer, not the daemon's. Any reply but a slice id counts as no answer."""
-        if host.address is None:
+        if not host.address:
             return host
         try:
             url = f"http://{host.address}/health"
@@ -77,7 +77,7 @@ class LocalProvider(SimProvider):
             answered = _Health.model_validate_json(text).slice
         except (aiohttp.ClientError, TimeoutError, ValueError):
             answered = None
-        return host.checked(answered)
+        return checked(host, answered)
 
 
 class LocalRuntime(ProviderRuntime):

@@ -112,26 +112,21 @@ class Gone(Value):
 
 
 class Host(Value):
-    """One host: its name and addresses as far as the cloud shows them, and the result of its health check.
+    """One host: its name, its internal and external address, and the result of its health check.
 
-    `address` is the one that health checks use. `asked` is false if no check was made; `answered` is the slice id in the reply.
+    An address is empty if the host has none. `asked` is false if no check was made; `answered` is the slice id in the reply.
     """
 
-    name: str | None = None
-    internal_address: str | None = None
-    external_address: str | None = None
-    address: str | None = None
+    name: str
+    address: str
+    external_address: str = ""
     asked: bool = False
     answered: str | None = None
 
-    @classmethod
-    def at(cls, address: str | None) -> "Host":
-        """A host of a cloud that gives each host one address and no name."""
-        return cls(address=address, internal_address=address)
 
-    def checked(self, answered: str | None) -> "Host":
-        """The host after a health check; `answered` is None if it gave no answer."""
-        return self.model_copy(update={"asked": True, "answered": answered})
+def checked(host: Host, answered: str | None) -> Host:
+    """The host after a health check; `answered` is None if it gave no answer."""
+    return host.model_copy(update={"asked": True, "answered": answered})
 
 
 class Observation(Value):
@@ -154,7 +149,7 @@ class Observation(Value):
     @property
     def addressed(self) -> bool:
         """Whether every host has an address."""
-        return bool(self.hosts) and all(host.address is not None for host in self.hosts)
+        return bool(self.hosts) and all(host.address for host in self.hosts)
 
     @property
     def healthy(self) -> bool:

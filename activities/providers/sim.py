@@ -32,6 +32,7 @@ from activities.providers.port import (
     Scope,
     Stockout,
     Transient,
+    checked,
 )
 from penstock.contract.addresses import DEFAULT_SIM_URL
 from penstock.model.units import Moment
@@ -65,6 +66,10 @@ class _Resource(BaseModel):
 
     def is_ours(self, ref: Ref) -> bool:
         return self.owner == ref.labels and (self.zone, self.name) == (ref.location, ref.name)
+
+    def unchecked_hosts(self) -> tuple[Host, ...]:
+        """Its hosts before health checks. They have one address each, and are named by the resource and their number."""
+        return tuple(Host(name=f"{self.name}-{i}", address=host.address or "") for i, host in enumerate(self.hosts))
 
 
 class _ResourceList(BaseModel):
@@ -125,7 +130,7 @@ class SimProvider(Provider):
         seen = await self._get(ref)
         if seen is None or not seen.is_ours(ref):
             return Observation(ref=ref, phase=Phase.GONE)
-        hosts = await asyncio.gather(*(self._checked(ref.name, i, Host.at(host.address)) for i, host in enumerate(seen.hosts)))
+        hosts = await asyncio.gather(*(self._checked(ref.name, i, host) for i, host in enumerate(seen.unchecked_hosts())))
         return Observation(ref=ref, phase=seen.phase, hosts=tuple(hosts), created_at=seen.created_at)
 
     async def list(self, location: str, *, cluster: str) -> Listing:
@@ -153,10 +158,10 @@ class SimProvider(Provider):
 
     async def _checked(self, name: str, index: int, host: Host) -> Host:
         """The host after its health check, which the simulated cloud answers in its place."""
-        if host.address is None:
+        if not host.address:
             return host
         health = await self._call(_Health, "GET", self._url / "health" / name / str(index), expected=("SILENT", "NOT_FOUND"))
-        return host.checked(None if health is None else health.slice)
+        return checked(host, None if health is None else health.slice)
 
     @overload
     async def _call(self, model: type[T], method: str, url: URL) -> T: ...
@@ -188,7 +193,7 @@ def _listed_resource(seen: _Resource, owner: Labels) -> Observation:
     return Observation(
         ref=Ref(location=seen.zone, name=seen.name, labels=owner),
         phase=seen.phase,
-        hosts=tuple(Host.at(host.address) for host in seen.hosts),
+        hosts=seen.unchecked_hosts(),
         created_at=seen.created_at,
     )
 

@@ -49,6 +49,17 @@ async def what_is_created_comes_to_run_with_every_host_healthy(cloud: Cloud) -> 
     assert phases == sorted(phases, key=ahead.index)
 
 
+async def each_host_has_a_name_and_an_address_observed_and_listed_alike(cloud: Cloud) -> None:
+    order = order_of(cloud)
+    await cloud.provider.create(order)
+    seen = await observed(cloud, order.ref, lambda seen: seen.addressed)
+    assert len({host.name for host in seen.hosts}) == len({host.address for host in seen.hosts}) == 2
+    assert all(host.name.startswith(order.name) for host in seen.hosts)
+    (item,) = (await listed(cloud)).items
+    fields = {"name", "address", "external_address"}
+    assert [host.model_dump(include=fields) for host in item.hosts] == [host.model_dump(include=fields) for host in seen.hosts]
+
+
 async def creating_twice_makes_one_and_adopts_it(cloud: Cloud) -> None:
     order = order_of(cloud)
     assert await cloud.provider.create(order) == Created(ref=order.ref)
@@ -211,6 +222,7 @@ async def _refused(cloud: Cloud, kind: type[E]) -> E:
 
 RULES: tuple[Callable[[Cloud], Awaitable[None]], ...] = (
     what_is_created_comes_to_run_with_every_host_healthy,
+    each_host_has_a_name_and_an_address_observed_and_listed_alike,
     creating_twice_makes_one_and_adopts_it,
     creating_many_times_at_once_makes_one,
     a_create_whose_reply_was_lost_is_adopted_by_the_next,

@@ -45,6 +45,11 @@ def test_settings_that_cannot_be_used_are_invalid_and_named_by_field(settings: d
     assert "hunter2" not in str(raised.value)
 
 
+def test_the_address_and_the_token_of_the_daemon_are_no_settings_of_hosts() -> None:
+    settings = settings_of({"url": "http://127.0.0.1:1", "token": "t", "command": "true"})
+    assert settings.model_dump(exclude_defaults=True) == {"command": "true"}
+
+
 def test_a_secret_is_in_the_call_and_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_OF_PROD", "hunter2")
     asked: list[Any] = []
@@ -103,5 +108,5 @@ def test_a_host_that_does_not_say_which_slice_it_is_of_is_silent(status: int, te
             return await provider.observe(ORDER.ref), f"{server.host}:{server.port}", tokens
 
     seen, address, tokens = asyncio.run(observed())
-    assert seen.hosts == (Host(address=address, asked=True, answered=answered),)
-    assert tokens == [None], "a host is no location for the daemon's token"
+    assert seen.hosts == (Host(name=f"{ORDER.name}-0", address=address, asked=True, answered=answered),)
+    assert tokens == [None], "a host must not get the daemon's token"

@@ -33,14 +33,14 @@ def seen(*hosts: Host) -> Observation:
 
 
 def test_a_slice_is_healthy_when_every_host_answers_with_its_id() -> None:
-    well = Host(address="10.0.0.1", asked=True, answered="a1")
+    well = Host(name="a1-0", address="10.0.0.1", asked=True, answered="a1")
     assert seen(well, well).healthy
-    assert not seen(well, Host(address="10.0.0.2", asked=True)).healthy
-    assert not seen(well, Host(address="10.0.0.2", asked=True, answered="b2")).healthy
+    assert not seen(well, Host(name="a1-1", address="10.0.0.2", asked=True)).healthy
+    assert not seen(well, Host(name="a1-1", address="10.0.0.2", asked=True, answered="b2")).healthy
     assert not seen().healthy
 
 
 def test_a_slice_is_addressed_when_every_host_has_an_address() -> None:
-    assert seen(Host(address="10.0.0.1"), Host(address="10.0.0.2")).addressed
-    assert not seen(Host(address="10.0.0.1"), Host()).addressed
+    assert seen(Host(name="a1-0", address="10.0.0.1"), Host(name="a1-1", address="10.0.0.2")).addressed
+    assert not seen(Host(name="a1-0", address="10.0.0.1"), Host(name="a1-1", address="")).addressed
     assert not seen().addressed

@@ -7,7 +7,7 @@ from google.cloud import compute_v1
 
 from activities.providers.gcp.compute_wire import Machine, bulk_of, instance_of
 from activities.providers.gcp.doctor import check_order
-from activities.providers.gcp.settings import ComputeSettings, Reach, read
+from activities.providers.gcp.settings import ComputeSettings, read
 from activities.providers.port import (
     Host,
     Invalid,
@@ -111,15 +111,15 @@ def test_a_machine_without_an_account_of_its_own_acts_for_the_projects_default()
         assert (account.email, list(account.scopes)) == ("default", ["https://www.googleapis.com/auth/cloud-platform"])
 
 
-def test_a_machine_has_a_name_and_both_addresses_and_is_checked_at_the_one_in_the_settings() -> None:
+def test_a_machine_is_a_host_with_its_name_and_the_addresses_of_its_first_interface() -> None:
     access = compute_v1.AccessConfig(nat_i_p="203.0.113.9")
     interface = compute_v1.NetworkInterface(network_i_p="10.0.0.2", access_configs=[access])
     second = compute_v1.NetworkInterface(network_i_p="10.1.0.2")
     machine = Machine(compute_v1.Instance(name="m", network_interfaces=[interface, second]))
-    known = Host(name="m", internal_address="10.0.0.2", external_address="203.0.113.9")
-    assert machine.host(Reach.INTERNAL) == known.model_copy(update={"address": "10.0.0.2"})
-    assert machine.host(Reach.EXTERNAL) == known.model_copy(update={"address": "203.0.113.9"})
-    assert Machine(compute_v1.Instance(name="m")).host(Reach.INTERNAL) == Host(name="m")
+    assert machine.host == Host(name="m", address="10.0.0.2", external_address="203.0.113.9")
+    internal = compute_v1.Instance(name="m", network_interfaces=[second])
+    assert Machine(internal).host == Host(name="m", address="10.1.0.2", external_address="")
+    assert Machine(compute_v1.Instance(name="m")).host == Host(name="m", address="", external_address="")
 
 
 STATUSES = {

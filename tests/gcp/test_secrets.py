@@ -256,7 +256,7 @@ def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
     order = Order(cluster="c", group="g", slice="s", location="z")
     os.environb[b"PENSTOCK_TEST_NO_TEXT"] = b"hunter2\xff"
     try:
-        with pytest.raises(Invalid, match=r"provider.metadata.key: what env:PENSTOCK_TEST_NO_TEXT holds is not text"):
+        with pytest.raises(Invalid, match=r"provider.metadata.key: the content of env:PENSTOCK_TEST_NO_TEXT is not text"):
             machine_metadata(
                 order,
                 read(TpuSettings, {"project": "p", "metadata": {"key": {"secret": "env:PENSTOCK_TEST_NO_TEXT"}}}),

@@ -7,7 +7,7 @@ import pytest
 from google.cloud import tpu_v2
 
 from activities.providers.gcp.naming import ownership_labels, ownership_metadata
-from activities.providers.gcp.settings import Reach, TpuSettings, read
+from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu_wire import NodeView, QueuedView, node_of, phase_and_failure, queued_of
 from activities.providers.port import Host, Labels, Order, Phase
 
@@ -98,12 +98,17 @@ def test_a_queued_resource_that_a_user_suspended_was_not_preempted() -> None:
     assert QueuedView(tpu_v2.QueuedResource.pb(tpu_v2.QueuedResource(state=state))).phase is Phase.FAILED
 
 
-def test_a_host_has_both_addresses_and_is_checked_at_the_one_in_the_settings() -> None:
+def test_the_hosts_of_a_node_have_its_name_with_a_worker_number_and_the_addresses_of_their_endpoints() -> None:
     endpoint = tpu_v2.NetworkEndpoint(ip_address="10.0.0.2", access_config=tpu_v2.AccessConfig(external_ip="203.0.113.9"))
-    node = NodeView(tpu_v2.Node.pb(tpu_v2.Node(accelerator_type="v4-16", network_endpoints=[endpoint])))
-    known = Host(internal_address="10.0.0.2", external_address="203.0.113.9")
-    assert node.hosts(Reach.INTERNAL) == (known.model_copy(update={"address": "10.0.0.2"}), Host())
-    assert node.hosts(Reach.EXTERNAL) == (known.model_copy(update={"address": "203.0.113.9"}), Host())
+    internal = tpu_v2.NetworkEndpoint(ip_address="10.0.0.3")
+    name = "projects/p/locations/z/nodes/n"
+    node = tpu_v2.Node(name=name, accelerator_type="v4-32", network_endpoints=[endpoint, internal])
+    assert NodeView(tpu_v2.Node.pb(node)).hosts == (
+        Host(name="n-w-0", address="10.0.0.2", external_address="203.0.113.9"),
+        Host(name="n-w-1", address="10.0.0.3", external_address=""),
+        Host(name="n-w-2", address="", external_address=""),
+        Host(name="n-w-3", address="", external_address=""),
+    )
 
 
 def tpu_order(**fields: Any) -> Order:

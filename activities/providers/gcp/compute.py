@@ -50,6 +50,7 @@ from activities.providers.port import (
     Queued,
     Ref,
     Transient,
+    checked,
 )
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class ComputeProvider(Provider):
             machines, complete = await self._list_machines(location, wanted)
             slices = slices_of(machines, location, await self._being_deleted(machines, location))
         ours = [found for found in slices if found.ref.labels.cluster == cluster]
-        items = [_observation(found, self._unchecked_hosts(found)) for found in ours]
+        items = [_observation(found, found.hosts) for found in ours]
         return Listing(items=tuple(items), complete=complete)
 
     async def mislabelled(self, location: str, *, cluster: str) -> tuple[str, ...]:
@@ -264,7 +265,7 @@ class ComputeProvider(Provider):
 
     async def _hosts(self, found: Slice) -> tuple[Host, ...]:
         """The hosts after their health checks. A missing machine of a running slice is a host that did not answer."""
-        hosts = self._unchecked_hosts(found)
+        hosts = found.hosts
         if found.phase not in (Phase.CREATING, Phase.BOOTING, Phase.RUNNING):
             return hosts
         connection = self._health_settings(found)
@@ -272,21 +273,17 @@ class ComputeProvider(Provider):
             hosts = tuple(await asyncio.gather(*(self._check_guest(host, found.ref) for host in hosts)))
         else:
             hosts = await health.check(hosts, connection, self._session)
-        running = found.phase is Phase.RUNNING
-        return tuple(
-            Host(asked=True) if machine is None and running else host for machine, host in zip(found.by_host, hosts, strict=True)
-        )
+        if found.phase is not Phase.RUNNING:
+            return hosts
+        existing = {machine.pb.name for machine in found.machines}
+        return tuple(host if host.name in existing else checked(host, None) for host in hosts)
 
     def _health_settings(self, found: Slice) -> Connection:
         return self._connection.with_health_settings(found.machines[0].health_metadata)
 
-    def _unchecked_hosts(self, found: Slice) -> tuple[Host, ...]:
-        reach = self._health_settings(found).reach
-        return tuple(Host() if machine is None else machine.host(reach) for machine in found.by_host)
-
     async def _check_guest(self, host: Host, ref: Ref) -> Host:
         """The host after a check of its guest attributes, which workers can read without a connection to it."""
-        if host.name is None or host.address is None:
+        if not host.address:
             return host
         request = compute_v1.GetGuestAttributesInstanceRequest(
             project=self._connection.project,
@@ -299,8 +296,8 @@ class ComputeProvider(Provider):
                 lambda clients: clients.instances.get_guest_attributes(request, timeout=CALL_SECONDS, retry=None)
             )
         except api.NotFound:
-            return host.checked(None)
-        return host.checked(health.slice_id_in(reply.query_value.items))
+            return checked(host, None)
+        return checked(host, health.slice_id_in(reply.query_value.items))
 
     async def _call(self, call: Callable[[Clients], T]) -> T:
         """Call in a thread: the clients block, also when they are opened."""

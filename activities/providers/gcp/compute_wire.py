@@ -8,7 +8,7 @@ from google.cloud import compute_v1
 
 from activities.providers.gcp import catalogue
 from activities.providers.gcp.naming import HEALTH_KEY, HOSTS_LABEL, RESOURCE_LABEL, machine_names, owner, ownership_labels
-from activities.providers.gcp.settings import LONGEST_RUN_SECONDS, Capacity, ComputeSettings, Reach
+from activities.providers.gcp.settings import LONGEST_RUN_SECONDS, Capacity, ComputeSettings
 from activities.providers.port import Host, Invalid, Labels, Order, Phase, Ref
 from penstock.model.gpu import GPU_MACHINES
 from penstock.model.units import format_seconds
@@ -202,18 +202,14 @@ class Machine(NamedTuple):
             return Phase.DELETING
         return Phase.PREEMPTED if self.stopped_by_google else Phase.DELETING if self.stopping else Phase.FAILED
 
-    def host(self, reach: Reach) -> Host:
+    @property
+    def host(self) -> Host:
         """The host before its health check: its name, and the addresses of its first network interface."""
-        internal = external = None
+        internal = external = ""
         for interface in self.pb.network_interfaces[:1]:
-            internal = interface.network_i_p or None
-            external = next((access.nat_i_p or None for access in interface.access_configs), None)
-        return Host(
-            name=self.pb.name,
-            internal_address=internal,
-            external_address=external,
-            address=internal if reach is Reach.INTERNAL else external,
-        )
+            internal = interface.network_i_p
+            external = next((access.nat_i_p for access in interface.access_configs if access.nat_i_p), "")
+        return Host(name=self.pb.name, address=internal, external_address=external)
 
 
 _DECISIVE = (Phase.PREEMPTED, Phase.FAILED, Phase.QUEUED, Phase.BOOTING, Phase.RUNNING)
@@ -235,10 +231,11 @@ class Slice(NamedTuple):
         return min(staying, key=_DECISIVE.index, default=Phase.DELETING)
 
     @property
-    def by_host(self) -> tuple[Machine | None, ...]:
-        """The machine of each host, in order; None for a missing one."""
-        by_name = {machine.pb.name: machine for machine in self.machines}
-        return tuple(by_name.get(name) for name in machine_names(self.ref, self.machines[0].hosts))
+    def hosts(self) -> tuple[Host, ...]:
+        """Its hosts before their health checks, in order; the host of a missing machine has no address."""
+        existing = {machine.pb.name: machine.host for machine in self.machines}
+        names = machine_names(self.ref, self.machines[0].hosts)
+        return tuple(existing.get(name) or Host(name=name, address="") for name in names)
 
     @property
     def created_at(self) -> datetime:

@@ -9,8 +9,8 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 from yarl import URL
 
-from activities.providers.gcp.settings import Connection
-from activities.providers.port import Host
+from activities.providers.gcp.settings import Connection, Reach
+from activities.providers.port import Host, checked
 
 PATH = "/health"
 """The path of the HTTP check; the answer is `{"slice": "…"}`."""
@@ -27,16 +27,17 @@ class _Health(BaseModel):
 
 
 async def check(hosts: Sequence[Host], connection: Connection, session: aiohttp.ClientSession) -> tuple[Host, ...]:
-    """The hosts after their HTTP checks; hosts without an address are not checked."""
+    """The hosts after HTTP checks at the address that `reach` selects; hosts without that address are not checked."""
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def checked(host: Host) -> Host:
-        if host.address is None:
+    async def check_one(host: Host) -> Host:
+        address = host.address if connection.reach is Reach.INTERNAL else host.external_address
+        if not address:
             return host
         async with slots:
-            return host.checked(await _answer(host.address, connection, session))
+            return checked(host, await _answer(address, connection, session))
 
-    return tuple(await asyncio.gather(*map(checked, hosts)))
+    return tuple(await asyncio.gather(*map(check_one, hosts)))
 
 
 async def _answer(address: str, connection: Connection, session: aiohttp.ClientSession) -> str | None:

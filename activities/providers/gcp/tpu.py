@@ -37,6 +37,7 @@ from activities.providers.port import (
     Queued,
     Ref,
     Transient,
+    checked,
 )
 
 _CANCELLED = 1
@@ -210,9 +211,8 @@ class TpuProvider(Provider):
             return await self._absent(ref)
         if queued is None or not is_ours(queued, ref):
             return Observation(ref=ref, phase=Phase.GONE)
-        hosts = (Host(),) * queued.hosts
         failure = queued.failure(self._zone(ref.location))
-        return Observation(ref=ref, phase=queued.phase, hosts=hosts, created_at=queued.created_at, failure=failure)
+        return Observation(ref=ref, phase=queued.phase, hosts=queued.hosts, created_at=queued.created_at, failure=failure)
 
     async def _absent(self, ref: Ref) -> Observation:
         """Being created, or gone; both, and a failure after the order was accepted, are known only to the operation."""
@@ -244,7 +244,7 @@ class TpuProvider(Provider):
 
     async def _hosts(self, ref: Ref, node: NodeView) -> tuple[Host, ...]:
         connection = self._connection.with_health_settings(node.health_metadata)
-        hosts = node.hosts(connection.reach)
+        hosts = node.hosts
         if not node.serving:
             return _checked(hosts, ())
         if connection.health is HealthBy.GUEST_ATTRIBUTES:
@@ -264,11 +264,9 @@ class TpuProvider(Provider):
     def _listed(self, name: str, node: NodeView | None, queued: QueuedView | None, location: str) -> Observation | None:
         if node is not None and (labels := node.owner) is not None:
             phase, failure = phase_and_failure(node, queued)
-            reach = self._connection.with_health_settings(node.health_metadata).reach
-            hosts = node.hosts(reach)
-            created_at = node.created_at
+            hosts, created_at = node.hosts, node.created_at
         elif queued is not None and (labels := queued.owner) is not None:
-            phase, hosts, created_at = queued.phase, (Host(),) * queued.hosts, queued.created_at
+            phase, hosts, created_at = queued.phase, queued.hosts, queued.created_at
             failure = queued.failure(self._zone(location))
         else:
             return None
@@ -336,7 +334,7 @@ async def _known(queued: QueuedView | None) -> QueuedView | None:
 def _checked(hosts: Sequence[Host], answers: Sequence[str | None]) -> tuple[Host, ...]:
     """The hosts with their answers, in order; hosts without an address are not checked."""
     padded = [*answers, *(None,) * (len(hosts) - len(answers))]
-    return tuple(host if host.address is None else host.checked(answer) for host, answer in zip(hosts, padded, strict=False))
+    return tuple(checked(host, answer) if host.address else host for host, answer in zip(hosts, padded, strict=False))
 
 
 async def _accepted(operation: AsyncOperation) -> operations_pb2.Operation:

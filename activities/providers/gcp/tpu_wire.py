@@ -11,7 +11,7 @@ from activities.providers.gcp.error_codes import Meaning
 from activities.providers.gcp.errors import ProjectZone, failure_of, fault_of_status, under_maintenance
 from activities.providers.gcp.naming import HEALTH_KEY, owner, ownership_labels
 from activities.providers.gcp.redaction import redact_metadata
-from activities.providers.gcp.settings import Capacity, Reach, TpuSettings
+from activities.providers.gcp.settings import Capacity, TpuSettings
 from activities.providers.port import Failure, FailureKind, Host, Labels, Order, Phase, Ref
 
 State = tpu_v2.Node.State
@@ -148,11 +148,16 @@ class NodeView(NamedTuple):
         created: datetime = self.pb.create_time.ToDatetime(tzinfo=UTC)
         return created
 
-    def hosts(self, reach: Reach) -> tuple[Host, ...]:
-        """Its hosts before their health checks, in the order of worker ids. The API gives them addresses, but no names."""
-        given = [_host(endpoint, reach) for endpoint in self.pb.network_endpoints]
-        missing = (catalogue.hosts_of(self.pb.accelerator_type) or max(1, len(given))) - len(given)
-        return (*given, *(Host(),) * missing)
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Its hosts before their health checks, in the order of worker numbers."""
+        endpoints = self.pb.network_endpoints
+        hosts = hosts_without_address(name_of(self.pb), catalogue.hosts_of(self.pb.accelerator_type) or max(1, len(endpoints)))
+        addressed = [
+            host.model_copy(update={"address": endpoint.ip_address, "external_address": endpoint.access_config.external_ip})
+            for host, endpoint in zip(hosts, endpoints, strict=False)
+        ]
+        return (*addressed, *hosts[len(addressed) :])
 
 
 class QueuedView(NamedTuple):
@@ -197,9 +202,9 @@ class QueuedView(NamedTuple):
         return created
 
     @property
-    def hosts(self) -> int:
-        """The number of hosts that it waits for."""
-        return catalogue.hosts_of(self.pb.tpu.node_spec[0].node.accelerator_type) or 1
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts that it waits for."""
+        return hosts_without_address(name_of(self.pb), catalogue.hosts_of(self.pb.tpu.node_spec[0].node.accelerator_type) or 1)
 
     def failure(self, zone: ProjectZone) -> Failure | None:
         """Why it failed; None if it did not."""
@@ -220,10 +225,9 @@ def phase_and_failure(node: NodeView, queued: QueuedView | None) -> tuple[Phase,
     return node.phase, node.failure
 
 
-def _host(endpoint: Any, reach: Reach) -> Host:
-    internal, external = endpoint.ip_address or None, endpoint.access_config.external_ip or None
-    address = internal if reach is Reach.INTERNAL else external
-    return Host(internal_address=internal, external_address=external, address=address)
+def hosts_without_address(node: str, count: int) -> tuple[Host, ...]:
+    """The hosts of a node, in order. The API does not name them: they are named by the node and the worker number."""
+    return tuple(Host(name=f"{node}-w-{worker}", address="") for worker in range(count))
 
 
 def name_of(pb: Any) -> str:
