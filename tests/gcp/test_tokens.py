@@ -24,7 +24,7 @@ from google.oauth2 import service_account
 
 from activities.providers.gcp.settings import Connection
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.gcp.tpu_client import Opened
+from activities.providers.gcp.tpu_api import OpenClient, TpuApi
 from activities.providers.port import PermissionDenied, ProviderError, Scope, Transient
 from tests.gcp.test_credentials import key_file, token_server
 
@@ -95,8 +95,8 @@ async def provider_with(credentials: Any, certificate: Certificate) -> AsyncIter
     )
     client = tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
     async with aiohttp.ClientSession() as session:
-        provider = TpuProvider(Connection(project="my-project"), session)
-        provider._opened = Opened(client, credentials)
+        connection = Connection(project="my-project")
+        provider = TpuProvider(connection, session, api=TpuApi(connection, OpenClient(client, credentials)))
         try:
             yield provider
         finally:

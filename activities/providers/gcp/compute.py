@@ -1,19 +1,15 @@
 """The provider of Compute Engine: a slice is one machine, or several created together and found by a label."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import aiohttp
-from google.api_core import exceptions as api
 from google.cloud import compute_v1
 
-from activities.providers.gcp import compute_wire, health
-from activities.providers.gcp.calls import CALL_SECONDS, poll_times
-from activities.providers.gcp.compute_clients import Clients, open_clients
+from activities.providers.gcp import health
+from activities.providers.gcp.calls import poll_times
+from activities.providers.gcp.compute_api import ComputeApi, done, operation_fault
 from activities.providers.gcp.compute_wire import Machine, Slice, slices_of
 from activities.providers.gcp.error_codes import RETRYABLE, Meaning
 from activities.providers.gcp.errors import (
@@ -23,8 +19,6 @@ from activities.providers.gcp.errors import (
     error_of,
     failure_of,
     fault_of,
-    fault_of_errors,
-    is_denied,
     translated,
     under_maintenance,
 )
@@ -53,28 +47,20 @@ from activities.providers.port import (
     checked,
 )
 
-T = TypeVar("T")
-
-_THREADS = 8
-"""Concurrent calls: a client keeps ten connections."""
-_EMPTY_PAGE = "NO_RESULTS_ON_PAGE"
-_CANCELLED = "OPERATION_CANCELED_BY_USER"
-
 
 class ComputeProvider(Provider):
-    """Compute Engine in one project. The HTTP session belongs to the caller; clients and threads belong to this object."""
+    """Compute Engine in one project. The HTTP session belongs to the caller."""
 
     def __init__(self, connection: Connection, session: aiohttp.ClientSession) -> None:
         self._connection = connection
         self._session = session
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="compute")
-        self._opened: Clients | None = None
+        self._api = ComputeApi(connection)
         self._order_cache = OrderCache(connection.project)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def close(self) -> None:
         """Release the threads; calls in progress end by themselves."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._api.close()
 
     async def create(self, order: Order) -> Created | Adopted | Queued:
         """Insert the machines, or adopt existing ones; wait `create_wait` for an early failure of the operation."""
@@ -88,7 +74,7 @@ class ComputeProvider(Provider):
                 # the lock keeps concurrent calls for one order from doing both.
                 if (found := await self._slice(order.ref)) is not None:
                     return _adopted(order, found)
-                operation = await self._insert_once(order, partial(self._insert, order, settings, metadata))
+                operation = await self._insert_once(order, settings, metadata)
             if operation is None:
                 return await self._adopt(order)
             fault = await self._early_fault(operation, order, settings)
@@ -111,7 +97,7 @@ class ComputeProvider(Provider):
         """The slices whose machines carry the cluster's label and name the cluster in their metadata."""
         wanted = f"labels.{CLUSTER_LABEL} = {label_value(cluster)} AND labels.{HOSTS_LABEL}:*"
         with translated(self._zone(location)):
-            machines, complete = await self._list_machines(location, wanted)
+            machines, complete = await self._api.machines(location, wanted)
             slices = slices_of(machines, location, await self._being_deleted(machines, location))
         ours = [found for found in slices if found.ref.labels.cluster == cluster]
         items = [_observation(found, found.hosts) for found in ours]
@@ -121,7 +107,7 @@ class ComputeProvider(Provider):
         """Names of machines with the cluster's label whose other labels and metadata do not agree."""
         wanted = f"labels.{CLUSTER_LABEL} = {label_value(cluster)} AND labels.{RESOURCE_LABEL}:*"
         with translated(self._zone(location)):
-            machines, _ = await self._list_machines(location, wanted)
+            machines, _ = await self._api.machines(location, wanted)
         return tuple(sorted(str(machine.pb.name) for machine in machines if machine.owner is None))
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
@@ -130,14 +116,14 @@ class ComputeProvider(Provider):
             found = await self._find(ref)
             if isinstance(found, Observation):
                 return Gone(ref=ref) if found.phase is Phase.GONE else Deleting(ref=ref)
-            ending = [self._delete(machine, ref.location) for machine in found.machines if not machine.stopping]
+            ending = [self._api.delete(machine, ref.location) for machine in found.machines if not machine.stopping]
             for outcome in await asyncio.gather(*ending, return_exceptions=True):
                 if isinstance(outcome, BaseException):
                     raise outcome
         return Deleting(ref=ref)
 
     async def _insert_once(
-        self, order: Order, insert: Callable[[str, Clients], compute_v1.Operation]
+        self, order: Order, settings: ComputeSettings, metadata: Mapping[str, str]
     ) -> compute_v1.Operation | None:
         """The operation that creates the machines; None if their names are taken.
 
@@ -146,59 +132,35 @@ class ComputeProvider(Provider):
         operation = None
         for request_id in self._order_cache.request_ids(order):
             try:
-                operation = await self._call(partial(insert, request_id))
+                operation = await self._api.insert(order, settings, metadata, request_id=request_id)
             except CLIENT_ERRORS as error:
                 if fault_of(error).meaning is Meaning.EXISTS:
                     return None
                 raise
-            fault = _operation_fault(operation)
+            fault = operation_fault(operation)
             if fault is None or fault.meaning not in RETRYABLE:
                 return operation
         return operation
-
-    def _insert(
-        self, order: Order, settings: ComputeSettings, metadata: dict[str, str], request_id: str, clients: Clients
-    ) -> compute_v1.Operation:
-        where = {"project": self._connection.project, "zone": order.location}
-        if order.hosts == 1:
-            machine = compute_wire.instance_of(order, settings, metadata)
-            single = compute_v1.InsertInstanceRequest(**where, instance_resource=machine, request_id=request_id)
-            return clients.instances.insert_unary(single, timeout=CALL_SECONDS)
-        bulk = compute_wire.bulk_of(order, settings, metadata)
-        several = compute_v1.BulkInsertInstanceRequest(
-            **where, bulk_insert_instance_resource_resource=bulk, request_id=request_id
-        )
-        return clients.instances.bulk_insert_unary(several, timeout=CALL_SECONDS)
 
     async def _adopt(self, order: Order) -> Adopted | Queued:
         if (found := await self._slice(order.ref)) is not None:
             return _adopted(order, found)
         for name in machine_names(order.ref, order.hosts):
-            if (holder := await self._machine(name, order.location)) is not None and holder.owner != order.labels:
+            if (holder := await self._api.machine(name, order.location)) is not None and holder.owner != order.labels:
                 raise Conflict(f"{name} in {order.location} is a machine without the labels of slice {order.slice}")
         raise Transient(f"{order.name} existed and is no longer listed; repeat the create")
 
-    async def _machine(self, name: str, location: str) -> Machine | None:
-        request = compute_v1.GetInstanceRequest(project=self._connection.project, zone=location, instance=name)
-        try:
-            return Machine(await self._call(lambda clients: clients.instances.get(request, timeout=CALL_SECONDS, retry=None)))
-        except api.NotFound:
-            return None
-
     async def _early_fault(self, operation: compute_v1.Operation, order: Order, settings: ComputeSettings) -> Fault | None:
         """The fault of an operation that fails within `create_wait`."""
-        request = compute_v1.GetZoneOperationRequest(
-            project=self._connection.project, zone=order.location, operation=operation.name
-        )
         seen = operation
         async for _ in poll_times(settings.create_wait_seconds):
-            if _done(seen) or (order.queued and await self._slice(order.ref) is not None):
-                return _operation_fault(seen)
+            if done(seen) or (order.queued and await self._slice(order.ref) is not None):
+                return operation_fault(seen)
             try:
-                seen = await self._call(lambda clients: clients.operations.get(request, timeout=CALL_SECONDS, retry=None))
+                seen = await self._api.operation(operation.name, order.location)
             except CLIENT_ERRORS:
                 continue
-        return _operation_fault(seen)
+        return operation_fault(seen)
 
     async def _find(self, ref: Ref) -> Slice | Observation:
         """The slice; without any machine, an observation that it is being created or gone, with the failure of its creation.
@@ -208,9 +170,9 @@ class ComputeProvider(Provider):
         if (found := await self._slice(ref)) is not None:
             return found
         creation = await self._creation(ref)
-        if creation is not None and not _done(creation):
+        if creation is not None and not done(creation):
             return Observation(ref=ref, phase=Phase.CREATING)
-        if creation is None or (fault := _operation_fault(creation)) is None:
+        if creation is None or (fault := operation_fault(creation)) is None:
             found = None if creation is None else await self._slice(ref)
             return found or Observation(ref=ref, phase=Phase.GONE)
         failure = failure_of(self._order_cache.redacted_fault(ref, fault), self._zone(ref.location))
@@ -220,48 +182,23 @@ class ComputeProvider(Provider):
         """The last operation that creates the slice; None without one, or without the permission to list operations."""
         ids = self._order_cache.all_request_ids(ref)
         wanted = " OR ".join(f'(clientOperationId = "{one}")' for one in ids)
-        request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=ref.location, filter=wanted)
-        operations = await self._list_operations(request)
+        operations = await self._api.operations(ref.location, wanted)
         return max(operations, key=lambda operation: ids.index(operation.client_operation_id), default=None)
 
     async def _slice(self, ref: Ref) -> Slice | None:
         """The existing machines of the slice that are ours; None without any."""
-        machines, complete = await self._list_machines(ref.location, f"labels.{RESOURCE_LABEL} = {ref.name}")
+        machines, complete = await self._api.machines(ref.location, f"labels.{RESOURCE_LABEL} = {ref.name}")
         if not complete:
             raise Transient(f"the listing of {ref.location} is incomplete, so whether {ref.name} exists is unknown")
         being_deleted = await self._being_deleted(machines, ref.location)
         return next((found for found in slices_of(machines, ref.location, being_deleted) if found.ref == ref), None)
-
-    async def _list_machines(self, location: str, wanted: str) -> tuple[Sequence[Machine], bool]:
-        """The machines that match the filter, and whether the listing is complete."""
-        request = compute_v1.ListInstancesRequest(project=self._connection.project, zone=location, filter=wanted)
-        found = await self._call(lambda clients: tuple(clients.instances.list(request, timeout=CALL_SECONDS, retry=None).pages))
-        complete = all(_warning(page) in ("", _EMPTY_PAGE) for page in found)
-        return [Machine(instance) for page in found for instance in page.items], complete
 
     async def _being_deleted(self, machines: Sequence[Machine], location: str) -> frozenset[str]:
         """Links of the machines whose deletion is in progress; read only if a stopping machine might also be preempted."""
         if not any(machine.stopping and machine.stopped_by_google for machine in machines):
             return frozenset()
         wanted = 'operationType = "delete" AND status != "DONE"'
-        request = compute_v1.ListZoneOperationsRequest(project=self._connection.project, zone=location, filter=wanted)
-        return frozenset(operation.target_link for operation in await self._list_operations(request))
-
-    async def _list_operations(self, request: compute_v1.ListZoneOperationsRequest) -> Sequence[compute_v1.Operation]:
-        """The operations that match the filter; none without the permission to list them."""
-        try:
-            return await self._call(lambda clients: tuple(clients.operations.list(request, timeout=CALL_SECONDS, retry=None)))
-        except api.Forbidden as error:
-            if not is_denied(error):
-                raise
-            return ()
-
-    async def _delete(self, machine: Machine, location: str) -> None:
-        request = compute_v1.DeleteInstanceRequest(project=self._connection.project, zone=location, instance=machine.pb.name)
-        try:
-            await self._call(lambda clients: clients.instances.delete_unary(request, timeout=CALL_SECONDS))
-        except api.NotFound:
-            return
+        return frozenset(operation.target_link for operation in await self._api.operations(location, wanted))
 
     async def _hosts(self, found: Slice) -> tuple[Host, ...]:
         """The hosts after their health checks. A missing machine of a running slice is a host that did not answer."""
@@ -285,37 +222,10 @@ class ComputeProvider(Provider):
         """The host after a check of its guest attributes, which workers can read without a connection to it."""
         if not host.address:
             return host
-        request = compute_v1.GetGuestAttributesInstanceRequest(
-            project=self._connection.project,
-            zone=ref.location,
-            instance=host.name,
-            query_path=f"{health.GUEST_NAMESPACE}/{health.GUEST_KEY}",
-        )
-        try:
-            reply = await self._call(
-                lambda clients: clients.instances.get_guest_attributes(request, timeout=CALL_SECONDS, retry=None)
-            )
-        except api.NotFound:
-            return checked(host, None)
-        return checked(host, health.slice_id_in(reply.query_value.items))
-
-    async def _call(self, call: Callable[[Clients], T]) -> T:
-        """Call in a thread: the clients block, also when they are opened."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(self._clients))
-
-    @property
-    def _clients(self) -> Clients:
-        if self._opened is None:
-            self._opened = open_clients(self._connection.endpoint)
-        return self._opened
+        return checked(host, await self._api.guest_answer(host.name, ref.location))
 
     def _zone(self, location: str) -> ProjectZone:
         return ProjectZone(self._connection.project, location)
-
-
-def _warning(page: Any) -> str:
-    """The code of a page's warning, such as an unreachable zone; empty without one."""
-    return str(page.warning.code)
 
 
 def _adopted(order: Order, found: Slice) -> Adopted | Queued:
@@ -330,14 +240,3 @@ def _observation(found: Slice, hosts: tuple[Host, ...]) -> Observation:
         stopped = [machine.pb.name for machine in found.machines if machine.phase(found.being_deleted) is Phase.FAILED]
         failure = Failure(kind=FailureKind.HOST_LOST, message=f"stopped by hand or at the end of its run: {', '.join(stopped)}")
     return Observation(ref=found.ref, phase=found.phase, hosts=hosts, created_at=found.created_at, failure=failure)
-
-
-def _done(operation: compute_v1.Operation) -> bool:
-    return operation.status == compute_v1.Operation.Status.DONE
-
-
-def _operation_fault(operation: compute_v1.Operation) -> Fault | None:
-    """Why an operation failed; None if it did not, or was cancelled because its machine was deleted."""
-    if not _done(operation) or any(error.code == _CANCELLED for error in operation.error.errors):
-        return None
-    return fault_of_errors(operation.error.errors, http=operation.http_error_status_code)

@@ -1,26 +1,22 @@
 """The provider of Cloud TPU: a slice is a node, or a queued resource that becomes a node of the same name."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Sequence
 
 import aiohttp
 from google.api_core import exceptions as api
-from google.api_core.operation_async import AsyncOperation
 from google.cloud import tpu_v2
-from google.longrunning import operations_pb2  # type: ignore[import-untyped]
 
 from activities.providers.gcp import health, tpu_wire
-from activities.providers.gcp.calls import CALL_SECONDS, poll_times
+from activities.providers.gcp.calls import poll_times
 from activities.providers.gcp.error_codes import RETRYABLE, Meaning
-from activities.providers.gcp.errors import CLIENT_ERRORS, Fault, ProjectZone, error_of, failure_of, fault_of_status
+from activities.providers.gcp.errors import CLIENT_ERRORS, error_of, failure_of
 from activities.providers.gcp.naming import CLUSTER_LABEL, label_value
 from activities.providers.gcp.order_cache import OrderCache
 from activities.providers.gcp.redaction import redacted
 from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
 from activities.providers.gcp.startup import machine_metadata
-from activities.providers.gcp.tpu_client import Opened, call_fault, open_client
+from activities.providers.gcp.tpu_api import TpuApi, operation_fault
 from activities.providers.gcp.tpu_wire import NodeView, QueuedView, is_ours, phase_and_failure
 from activities.providers.port import (
     Adopted,
@@ -40,26 +36,19 @@ from activities.providers.port import (
     checked,
 )
 
-_CANCELLED = 1
-_OPERATION_PAGES = 5
-"""Pages of operations searched for the cause of a failure: useful to know, but not worth a thousand calls."""
-
 
 class TpuProvider(Provider):
-    """Cloud TPU in one project. The HTTP session belongs to the caller; the client belongs to this object."""
+    """Cloud TPU in one project. The HTTP session belongs to the caller."""
 
-    def __init__(self, connection: Connection, session: aiohttp.ClientSession) -> None:
+    def __init__(self, connection: Connection, session: aiohttp.ClientSession, *, api: TpuApi | None = None) -> None:
         self._connection = connection
         self._session = session
-        self._opened: Opened | None = None
+        self._api = api or TpuApi(connection)
         self._order_cache = OrderCache(connection.project)
-        self._opening = asyncio.Lock()
 
     async def close(self) -> None:
         """Close the connection."""
-        if self._opened is not None:
-            await self._opened.client.transport.close()  # type: ignore[no-untyped-call]
-            self._opened = None
+        await self._api.close()
 
     async def create(self, order: Order) -> Created | Adopted | Queued:
         """Create or queue the node, or adopt an existing one; wait `create_wait` for an early failure of the operation."""
@@ -68,23 +57,23 @@ class TpuProvider(Provider):
         node = tpu_wire.node_of(order, settings, metadata)
         self._order_cache.remember_secrets(order, secrets)
         with redacted(secrets):
-            async with self._translated(order.location):
+            async with self._api.translated(order.location):
                 if order.queued:
                     return await self._enqueue(order, settings, node)
                 return await self._make(order, settings, node)
 
     async def observe(self, ref: Ref) -> Observation:
         """The node with its hosts' health, or the queued resource that waits for it."""
-        async with self._translated(ref.location):
-            node, queued = await self._node(ref), None
+        async with self._api.translated(ref.location):
+            node, queued = await self._api.node(ref), None
             if not is_ours(node, ref):
-                queued = await self._queued(ref)
+                queued = await self._api.queued(ref)
                 # An ACTIVE queued resource may have got its node since the first look.
-                node = await self._node(ref) if queued is not None and queued.active else node
+                node = await self._api.node(ref) if queued is not None and queued.active else node
             if node is None or not is_ours(node, ref):
                 return await self._without_node(ref, node, queued)
             missing = queued is None and bool(node.pb.queued_resource)
-            hosts, queued = await asyncio.gather(self._hosts(ref, node), self._queued(ref) if missing else _known(queued))
+            hosts, queued = await asyncio.gather(self._hosts(ref, node), self._api.queued(ref) if missing else _known(queued))
         phase, failure = phase_and_failure(node, queued)
         seen = Observation(ref=ref, phase=phase, hosts=hosts, created_at=node.created_at, failure=failure)
         return seen.model_copy(update={"phase": Phase.RUNNING}) if seen.healthy and phase is Phase.BOOTING else seen
@@ -98,11 +87,11 @@ class TpuProvider(Provider):
         queued: dict[str, QueuedView] = {}
         nodes: dict[str, NodeView] = {}
         all_queued = all_nodes = True
-        async with self._translated(location):
-            async for page in self._queued_pages(location):
+        async with self._api.translated(location):
+            async for page in self._api.queued_pages(location):
                 all_queued = all_queued and not page.unreachable
                 queued |= {tpu_wire.name_of(pb): QueuedView(pb) for pb in page.queued_resources}
-            async for page in self._node_pages(location):
+            async for page in self._api.node_pages(location):
                 all_nodes = all_nodes and not page.unreachable
                 nodes |= {tpu_wire.name_of(pb): NodeView(pb) for pb in page.nodes}
         if not all_nodes:
@@ -113,37 +102,28 @@ class TpuProvider(Provider):
 
     async def mislabelled(self, location: str, *, cluster: str) -> tuple[str, ...]:
         """Names of nodes with the cluster's label whose other labels and metadata do not agree."""
-        async with self._translated(location):
-            nodes = [pb async for page in self._node_pages(location) for pb in page.nodes]
+        async with self._api.translated(location):
+            nodes = [pb async for page in self._api.node_pages(location) for pb in page.nodes]
         labelled = [pb for pb in nodes if pb.labels.get(CLUSTER_LABEL) == label_value(cluster)]
         return tuple(sorted(tpu_wire.name_of(pb) for pb in labelled if NodeView(pb).owner is None))
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
         """Delete the queued resource with its node, or the node alone; each only if it is ours."""
-        async with self._translated(ref.location):
-            node, queued = await asyncio.gather(self._node(ref), self._queued(ref))
+        async with self._api.translated(ref.location):
+            node, queued = await asyncio.gather(self._api.node(ref), self._api.queued(ref))
             if not is_ours(node, ref) and not is_ours(queued, ref):
                 seen = await self._without_node(ref, node, queued)
                 return Gone(ref=ref) if seen.phase is Phase.GONE else Deleting(ref=ref)
-            try:
-                if queued is not None and is_ours(queued, ref):
-                    if not queued.deleting:
-                        request = tpu_v2.DeleteQueuedResourceRequest(name=self._queued_name(ref), force=True)
-                        await (await self._client()).delete_queued_resource(request, timeout=CALL_SECONDS)
-                elif node is not None and not node.deleting:
-                    await (await self._client()).delete_node(name=self._node_name(ref), timeout=CALL_SECONDS)
-            except api.NotFound:
-                return Deleting(ref=ref)
+            if queued is not None and is_ours(queued, ref):
+                if not queued.deleting:
+                    await self._api.delete_queued(ref)
+            elif node is not None and not node.deleting:
+                await self._api.delete_node(ref)
         return Deleting(ref=ref)
 
     async def _make(self, order: Order, settings: TpuSettings, node: tpu_v2.Node) -> Created | Adopted:
-        """Create the node. Only its name makes the call repeatable: the API takes no request id."""
         try:
-            operation = await _accepted(
-                await (await self._client()).create_node(
-                    parent=self._parent(order.location), node_id=order.name, node=node, timeout=CALL_SECONDS
-                )
-            )
+            operation = await self._api.create_node(order, node)
         except api.AlreadyExists:
             await self._adopt(order)
             return Adopted(ref=order.ref)
@@ -151,14 +131,14 @@ class TpuProvider(Provider):
         return Created(ref=order.ref)
 
     async def _adopt(self, order: Order) -> None:
-        found = await self._node(order.ref)
+        found = await self._api.node(order.ref)
         if found is None:
             raise Transient(f"{order.name} existed and is gone; repeat the create")
         if not is_ours(found, order.ref):
             raise Conflict(f"{order.name} in {order.location} is a node without the labels of slice {order.slice}")
 
     async def _enqueue(self, order: Order, settings: TpuSettings, node: tpu_v2.Node) -> Adopted | Queued:
-        parent = self._parent(order.location)
+        parent = self._api.parent(order.location)
         request = tpu_v2.CreateQueuedResourceRequest(
             parent=parent,
             queued_resource_id=order.name,
@@ -169,10 +149,10 @@ class TpuProvider(Provider):
             await self._raise_early_failure(operation, order, settings)
         except api.AlreadyExists:
             pass
-        if await self._node(order.ref) is not None:
+        if await self._api.node(order.ref) is not None:
             await self._adopt(order)
             return Adopted(ref=order.ref)
-        queued = await self._queued(order.ref)
+        queued = await self._api.queued(order.ref)
         if queued is None:
             raise Transient(f"queued resource {order.name} is no longer listed; repeat the create")
         if not is_ours(queued, order.ref):
@@ -186,8 +166,8 @@ class TpuProvider(Provider):
         """
         name = ""
         for request.request_id in self._order_cache.request_ids(order):
-            operation = await _accepted(await (await self._client()).create_queued_resource(request, timeout=CALL_SECONDS))
-            name, fault = operation.name, _operation_fault(operation)
+            operation = await self._api.create_queued(request)
+            name, fault = operation.name, operation_fault(operation)
             if fault is None or fault.meaning not in RETRYABLE:
                 break
         return name
@@ -196,13 +176,13 @@ class TpuProvider(Provider):
         """Raise the error of an operation that fails within `create_wait`; a slice preempted by then was created."""
         async for _ in poll_times(settings.create_wait_seconds):
             try:
-                seen = await (await self._client()).get_operation({"name": operation}, timeout=CALL_SECONDS)
+                seen = await self._api.operation(operation)
             except CLIENT_ERRORS:
                 continue
             if seen.done:
-                fault = _operation_fault(seen)
+                fault = operation_fault(seen)
                 if fault is not None and fault.meaning is not Meaning.PREEMPTED:
-                    raise error_of(fault, self._zone(order.location))
+                    raise error_of(fault, self._api.zone(order.location))
                 return
 
     async def _without_node(self, ref: Ref, stranger: NodeView | None, queued: QueuedView | None) -> Observation:
@@ -211,36 +191,19 @@ class TpuProvider(Provider):
             return await self._absent(ref)
         if queued is None or not is_ours(queued, ref):
             return Observation(ref=ref, phase=Phase.GONE)
-        failure = queued.failure(self._zone(ref.location))
+        failure = queued.failure(self._api.zone(ref.location))
         return Observation(ref=ref, phase=queued.phase, hosts=queued.hosts, created_at=queued.created_at, failure=failure)
 
     async def _absent(self, ref: Ref) -> Observation:
         """Being created, or gone; both, and a failure after the order was accepted, are known only to the operation."""
-        creation = await self._creation(ref)
+        creation = await self._api.creation(ref)
         if creation is not None and not creation.done:
             return Observation(ref=ref, phase=Phase.CREATING)
-        fault = None if creation is None else _operation_fault(creation)
-        failure = None if fault is None else failure_of(self._order_cache.redacted_fault(ref, fault), self._zone(ref.location))
+        fault = None if creation is None else operation_fault(creation)
+        if fault is None:
+            return Observation(ref=ref, phase=Phase.GONE)
+        failure = failure_of(self._order_cache.redacted_fault(ref, fault), self._api.zone(ref.location))
         return Observation(ref=ref, phase=Phase.GONE, failure=failure)
-
-    async def _creation(self, ref: Ref) -> operations_pb2.Operation | None:
-        """The last operation that creates or queues the node; None without one, or without the permission to list operations."""
-        request, names = {"name": self._parent(ref.location), "page_token": ""}, (self._node_name(ref), self._queued_name(ref))
-        for _ in range(_OPERATION_PAGES):
-            try:
-                page = await (await self._client()).list_operations(request, timeout=CALL_SECONDS)
-            except api.Forbidden:
-                return None
-            creation = [
-                (about.create_time, operation)
-                for operation in page.operations
-                if (about := tpu_v2.OperationMetadata.deserialize(operation.metadata.value)).target in names
-                and about.verb == "create"
-            ]
-            if creation or not page.next_page_token:
-                return max(creation, key=lambda one: one[0], default=(None, None))[1]
-            request["page_token"] = page.next_page_token
-        return None
 
     async def _hosts(self, ref: Ref, node: NodeView) -> tuple[Host, ...]:
         connection = self._connection.with_health_settings(node.health_metadata)
@@ -248,18 +211,8 @@ class TpuProvider(Provider):
         if not node.serving:
             return _checked(hosts, ())
         if connection.health is HealthBy.GUEST_ATTRIBUTES:
-            return await self._check_guests(ref, hosts)
+            return _checked(hosts, await self._api.guest_answers(ref))
         return await health.check(hosts, connection, self._session)
-
-    async def _check_guests(self, ref: Ref, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
-        """The hosts after a check of their guest attributes, which workers can read without a connection to them."""
-        path = f"{health.GUEST_NAMESPACE}/{health.GUEST_KEY}"
-        request = tpu_v2.GetGuestAttributesRequest(name=self._node_name(ref), query_path=path)
-        try:
-            reply = await (await self._client()).get_guest_attributes(request, timeout=CALL_SECONDS)
-        except api.NotFound:
-            return _checked(hosts, ())
-        return _checked(hosts, [health.slice_id_in(attributes.query_value.items) for attributes in reply.guest_attributes])
 
     def _listed(self, name: str, node: NodeView | None, queued: QueuedView | None, location: str) -> Observation | None:
         if node is not None and (labels := node.owner) is not None:
@@ -267,64 +220,11 @@ class TpuProvider(Provider):
             hosts, created_at = node.hosts, node.created_at
         elif queued is not None and (labels := queued.owner) is not None:
             phase, hosts, created_at = queued.phase, queued.hosts, queued.created_at
-            failure = queued.failure(self._zone(location))
+            failure = queued.failure(self._api.zone(location))
         else:
             return None
         ref = Ref(location=location, name=name, labels=labels)
         return Observation(ref=ref, phase=phase, hosts=hosts, created_at=created_at, failure=failure)
-
-    async def _node(self, ref: Ref) -> NodeView | None:
-        try:
-            return NodeView(
-                tpu_v2.Node.pb(await (await self._client()).get_node(name=self._node_name(ref), timeout=CALL_SECONDS))
-            )
-        except api.NotFound:
-            return None
-
-    async def _queued(self, ref: Ref) -> QueuedView | None:
-        try:
-            found = await (await self._client()).get_queued_resource(name=self._queued_name(ref), timeout=CALL_SECONDS)
-        except api.NotFound:
-            return None
-        return QueuedView(tpu_v2.QueuedResource.pb(found))
-
-    async def _node_pages(self, location: str) -> AsyncIterator[Any]:
-        pager = await (await self._client()).list_nodes(parent=self._parent(location), timeout=CALL_SECONDS)
-        async for page in pager.pages:
-            yield tpu_v2.ListNodesResponse.pb(page)
-
-    async def _queued_pages(self, location: str) -> AsyncIterator[Any]:
-        pager = await (await self._client()).list_queued_resources(parent=self._parent(location), timeout=CALL_SECONDS)
-        async for page in pager.pages:
-            yield tpu_v2.ListQueuedResourcesResponse.pb(page)
-
-    async def _client(self) -> tpu_v2.TpuAsyncClient:
-        """The client, opened at the first call because it belongs to the running event loop."""
-        async with self._opening:
-            if self._opened is None:
-                self._opened = await open_client(self._connection.tpu_endpoint)
-            return self._opened.client
-
-    @asynccontextmanager
-    async def _translated(self, location: str) -> AsyncIterator[None]:
-        """Raise the port's errors in place of Google's. The cause is dropped: it may quote the request, and with it a secret."""
-        try:
-            yield
-        except CLIENT_ERRORS as error:
-            fault = await call_fault(error, self._opened.credentials if self._opened else None)
-            raise error_of(fault, self._zone(location)) from None
-
-    def _zone(self, location: str) -> ProjectZone:
-        return ProjectZone(self._connection.project, location)
-
-    def _parent(self, location: str) -> str:
-        return f"projects/{self._connection.project}/locations/{location}"
-
-    def _node_name(self, ref: Ref) -> str:
-        return f"{self._parent(ref.location)}/nodes/{ref.name}"
-
-    def _queued_name(self, ref: Ref) -> str:
-        return f"{self._parent(ref.location)}/queuedResources/{ref.name}"
 
 
 async def _known(queued: QueuedView | None) -> QueuedView | None:
@@ -335,16 +235,3 @@ def _checked(hosts: Sequence[Host], answers: Sequence[str | None]) -> tuple[Host
     """The hosts with their answers, in order; hosts without an address are not checked."""
     padded = [*answers, *(None,) * (len(hosts) - len(answers))]
     return tuple(checked(host, answer) if host.address else host for host, answer in zip(hosts, padded, strict=False))
-
-
-async def _accepted(operation: AsyncOperation) -> operations_pb2.Operation:
-    """The operation behind a future. If it failed already, consume the exception: the future would log it otherwise."""
-    if operation.operation.done:
-        await operation.exception()  # type: ignore[no-untyped-call]
-    return operation.operation
-
-
-def _operation_fault(operation: operations_pb2.Operation) -> Fault | None:
-    """Why an operation failed; None if it did not, or was cancelled because its node was deleted."""
-    failed = operation.done and operation.HasField("error") and operation.error.code != _CANCELLED
-    return fault_of_status(operation.error) if failed else None
