@@ -43,7 +43,7 @@ class _Tokens(BaseHTTPRequestHandler):
 def token_server() -> Iterator[str]:
     """Where a token server answers."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Tokens)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
