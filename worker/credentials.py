@@ -13,7 +13,7 @@ log = logging.getLogger("worker")
 
 
 class CredentialsCheck:
-    """Logs what is missing as soon as a location needs credentials. Calls without them fail with the same message."""
+    """Logs missing credentials as soon as a location needs them. Calls without them fail with the same message."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ

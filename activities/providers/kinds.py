@@ -17,14 +17,14 @@ Settings = Mapping[str, JsonValue]
 """The keys of a group's `provider` other than `kind`."""
 
 
-class Surroundings(NamedTuple):
+class ProcessContext(NamedTuple):
     """What a process offers the providers that it opens: its environment, and one HTTP session for all of them."""
 
     environ: Mapping[str, str]
     session: Callable[[], aiohttp.ClientSession]
 
 
-class Opening(NamedTuple):
+class Opener(NamedTuple):
     """A provider that is ready to be opened. Settings with equal keys share one provider."""
 
     key: str
@@ -42,7 +42,7 @@ class ProviderRuntime(ABC):
     """One provider kind as workers use it. The defaults fit a cloud without credentials, quotas and rules for orders."""
 
     @abstractmethod
-    async def opening(self, settings: Settings, surroundings: Surroundings) -> Opening:
+    async def opener(self, settings: Settings, context: ProcessContext) -> Opener:
         """The provider for the settings; raises `Invalid` if they cannot be used. A large client library is imported here."""
 
     async def check_order(self, order: Order) -> None:  # noqa: B027 - a default, not a gap

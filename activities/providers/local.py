@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import aiohttp
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, ValidationError
 
-from activities.providers.kinds import Opening, ProviderRuntime, Settings, Surroundings
+from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, Settings
 from activities.providers.port import Host, Invalid, Order, checked
 from activities.providers.sim import DEFAULT_TIMEOUT_SECONDS, SimProvider, text_setting
 from activities.secrets import UnresolvedSecret, resolve
@@ -83,13 +83,13 @@ class LocalProvider(SimProvider):
 class LocalRuntime(ProviderRuntime):
     """The kind `local`."""
 
-    async def opening(self, settings: Settings, surroundings: Surroundings) -> Opening:
+    async def opener(self, settings: Settings, context: ProcessContext) -> Opener:
         """By address and token, each from the group's settings or else from the environment."""
-        url = text_setting(settings, "url") or surroundings.environ.get(LOCAL_URL)
+        url = text_setting(settings, "url") or context.environ.get(LOCAL_URL)
         if url is None:
             raise Invalid(f"provider.url: the address of the daemon of local hosts is missing; add it, or set {LOCAL_URL}")
-        token = _token(settings, surroundings.environ)
-        return Opening(f"{url} {token}", lambda: LocalProvider(url, surroundings.session(), token=token))
+        token = _token(settings, context.environ)
+        return Opener(f"{url} {token}", lambda: LocalProvider(url, context.session(), token=token))
 
     async def check_order(self, order: Order) -> None:
         """Read the settings and the secrets in them."""

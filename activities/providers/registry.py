@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from activities.providers.kinds import Settings, Surroundings, runtime_of
+from activities.providers.kinds import ProcessContext, Settings, runtime_of
 from activities.providers.port import Provider
 
 
@@ -14,7 +14,7 @@ class Providers:
     """Opens providers by kind and settings, and closes them all."""
 
     def __init__(self, *, environ: Mapping[str, str] | None = None) -> None:
-        self._surroundings = Surroundings(os.environ if environ is None else environ, self._http)
+        self._context = ProcessContext(os.environ if environ is None else environ, self._http)
         self._opened: dict[tuple[str, str], Provider] = {}
         self._session: aiohttp.ClientSession | None = None
         self._opening = asyncio.Lock()
@@ -23,10 +23,10 @@ class Providers:
         """The provider of the kind for the settings; raises `Invalid` if the kind is unknown or the settings are unusable."""
         runtime = runtime_of(kind)
         async with self._opening:
-            opening = await runtime.opening(settings, self._surroundings)
-            if (kind, opening.key) not in self._opened:
-                self._opened[kind, opening.key] = opening.open()
-            return self._opened[kind, opening.key]
+            opener = await runtime.opener(settings, self._context)
+            if (kind, opener.key) not in self._opened:
+                self._opened[kind, opener.key] = opener.open()
+            return self._opened[kind, opener.key]
 
     async def close(self) -> None:
         """Close every provider and the HTTP session."""

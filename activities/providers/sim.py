@@ -8,7 +8,7 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 from yarl import URL
 
-from activities.providers.kinds import Opening, ProviderRuntime, Settings, Surroundings
+from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, Settings
 from activities.providers.port import (
     Adopted,
     Conflict,
@@ -157,7 +157,7 @@ class SimProvider(Provider):
         return await self._call(_Resource, "GET", self._url / "resources" / ref.name, expected=("NOT_FOUND",))
 
     async def _checked(self, name: str, index: int, host: Host) -> Host:
-        """The host after its health check, which the simulated cloud answers in its place."""
+        """The host after its health check, which the simulated cloud answers for it."""
         if not host.address:
             return host
         health = await self._call(_Health, "GET", self._url / "health" / name / str(index), expected=("SILENT", "NOT_FOUND"))
@@ -221,10 +221,10 @@ def _error(status: int, fault: _Fault) -> ProviderError:
 class SimRuntime(ProviderRuntime):
     """The kind `sim`."""
 
-    async def opening(self, settings: Settings, surroundings: Surroundings) -> Opening:
+    async def opener(self, settings: Settings, context: ProcessContext) -> Opener:
         """By address: the group's `url`, else the environment's, else the default port on this machine."""
-        url = text_setting(settings, "url") or surroundings.environ.get(SIM_URL) or DEFAULT_SIM_URL
-        return Opening(url, lambda: SimProvider(url, surroundings.session()))
+        url = text_setting(settings, "url") or context.environ.get(SIM_URL) or DEFAULT_SIM_URL
+        return Opener(url, lambda: SimProvider(url, context.session()))
 
 
 def text_setting(settings: Settings, name: str) -> str | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.model.cluster import ScaleGroup
 
 Contradiction = tuple[tuple[str, ...], str]
-"""The path of a key inside its group, and what is wrong with its value."""
+"""The path of a key inside its group, and the problem with its value."""
 
 
 def no_contradictions(group: "ScaleGroup") -> Iterable[Contradiction]:  # noqa: ARG001 - the signature of every check

@@ -1,4 +1,4 @@
-"""Local hosts as port rules need them: a real daemon, a provider, and ways to make trouble."""
+"""Local hosts as port rules need them: a real daemon, a provider, and ways to cause failures."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What every provider keeps: one function per rule, for any cloud that can be told to make trouble."""
+"""The rules of the port, one function each, for any cloud that can be made to fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The local provider: what a group may ask for, whom it believes, and what its messages never repeat."""
+"""The local provider: the settings of groups, health checks, and secrets that no message repeats."""
 
 import asyncio
 from typing import Any
@@ -26,7 +26,7 @@ def test_a_command_is_a_line_for_the_shell_or_a_list(command: JsonValue) -> None
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"command": []}, "provider.command: must be a line for the shell, or a list of strings"),
         ({"command": " "}, "provider.command: must be a line for the shell, or a list of strings"),
@@ -38,10 +38,10 @@ def test_a_command_is_a_line_for_the_shell_or_a_list(command: JsonValue) -> None
         ({"env": {"TOKEN": ["hunter2"]}}, "provider.env.TOKEN: Input should be a valid string"),
     ],
 )
-def test_settings_that_cannot_be_used_are_invalid_and_named_by_field(settings: dict[str, JsonValue], told: str) -> None:
+def test_settings_that_cannot_be_used_are_invalid_and_named_by_field(settings: dict[str, JsonValue], message: str) -> None:
     with pytest.raises(Invalid) as raised:
         settings_of(settings)
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(message)
     assert "hunter2" not in str(raised.value)
 
 

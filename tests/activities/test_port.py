@@ -1,4 +1,4 @@
-"""The values of the port: names that every cloud takes, and what an observation adds up to."""
+"""The values of the port: valid names, and the health of an observation."""
 
 import re
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activities.doctor import _account, _accounts
-from activities.providers.kinds import Opening, ProviderRuntime, SampleOrder, Settings, Surroundings, runtime_of
+from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, SampleOrder, Settings, runtime_of
 from activities.providers.port import Invalid, Listing, Order, Provider
 from activities.providers.registry import Providers
 from penstock.config.cluster import load_cluster
@@ -37,8 +37,8 @@ class NimbusProvider(Provider):
 class NimbusRuntime(ProviderRuntime):
     """The kind's runtime: providers by subscription."""
 
-    async def opening(self, settings: Settings, surroundings: Surroundings) -> Opening:
-        return Opening(str(settings.get("subscription")), NimbusProvider)
+    async def opener(self, settings: Settings, context: ProcessContext) -> Opener:
+        return Opener(str(settings.get("subscription")), NimbusProvider)
 
     async def check_order(self, order: Order) -> None:
         if "flavour" not in order.settings:

@@ -109,7 +109,7 @@ def test_a_slice_is_deleted_until_it_is_gone(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "kind"),
+    ("behaviour", "kind"),
     [
         ({"stockout": True}, FailureKind.STOCKOUT),
         ({"quota": {"scope": "region", "limit": 0}}, FailureKind.QUOTA),
@@ -117,12 +117,12 @@ def test_a_slice_is_deleted_until_it_is_gone(url: str) -> None:
         ({"invalid": True}, FailureKind.INVALID),
     ],
 )
-def test_a_refusal_is_an_answer(url: str, trouble: dict[str, Any], kind: FailureKind) -> None:
+def test_a_refusal_is_an_answer(url: str, behaviour: dict[str, Any], kind: FailureKind) -> None:
     async def story(stage: Bench) -> None:
         asked = await stage.run(stage.provisioning.create)
         assert (asked.outcome, asked.failure.kind) == ("refused", kind)
 
-    played(url, story, **trouble)
+    played(url, story, **behaviour)
 
 
 def test_a_strangers_name_is_a_conflict(url: str) -> None:

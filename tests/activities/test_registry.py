@@ -1,4 +1,4 @@
-"""Which provider settings mean."""
+"""The provider that settings select."""
 
 import asyncio
 from collections.abc import Mapping

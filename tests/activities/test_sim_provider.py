@@ -1,4 +1,4 @@
-"""The sim provider when the cloud does not answer as it should: every such answer is one of the port's errors."""
+"""The sim provider's hosts, and its errors for broken replies."""
 
 import asyncio
 import json

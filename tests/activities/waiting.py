@@ -1,4 +1,4 @@
-"""Waiting for what others do: a condition and a deadline."""
+"""Wait for a condition with a deadline."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,7 +30,7 @@ async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], object], 
 
 @asynccontextmanager
 async def within(seconds: float, look: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """What is done here ends in time, whatever call of it hangs; else it fails with what a last look shows."""
+    """Fail the code inside, with a last observation, if it does not end in time."""
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

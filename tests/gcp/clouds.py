@@ -1,4 +1,4 @@
-"""The emulated Google clouds as port rules need them: a provider, and ways to make trouble."""
+"""The emulated Google clouds as port rules need them: a provider, and ways to cause failures."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -181,7 +181,7 @@ class ComputeCloud(GcpCloud):
         await self.call("POST", self.resource(name).format("hosts/0/kill"))
 
     async def compute(self, method: str, path: str) -> Any:
-        """A call of somebody else's to the Compute API."""
+        """A call of another client to the Compute API."""
         url = f"{self.url}/compute/v1/projects/{self.project}/zones/{self.location}{path}"
         async with self._session.request(method, url) as response:
             assert response.ok, await response.text()

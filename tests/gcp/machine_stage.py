@@ -1,4 +1,4 @@
-"""A cluster of a test's own on Google's emulated clouds: its project, its zones, what was made there, and what must hold."""
+"""A cluster of one test on Google's emulated clouds: its project, zones and resources, and the checks of a quiet cluster."""
 
 import uuid
 from collections import Counter
@@ -70,7 +70,7 @@ class GcpStagedCloud(StagedCloud):
         await self.admin.call("POST", f"/resources/{name}/preempt?project={self.project}")
 
     async def delete_machine(self, suffix: str, name: str) -> None:
-        """Somebody deletes a machine by hand."""
+        """Delete a machine by hand."""
         await self.admin.delete_machine(name, project=self.project, zone=self.zone(suffix))
 
 
@@ -96,7 +96,7 @@ class GcpStage(Stage):
 
 
 class Accounts(NamedTuple):
-    """One look at ledger, workflows and cloud, and at what is still to be done; resources go by their names."""
+    """Ledger, workflows and cloud at one moment, and whether work is left; resources are compared by name."""
 
     ledger: tuple[Slice, ...]
     workflows: frozenset[str]

@@ -1,4 +1,4 @@
-"""Compute Engine: what the port does not promise of every cloud, over real sockets."""
+"""Compute Engine over real sockets: its behaviour beyond the rules of the port."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,11 +32,11 @@ REGION_QUOTA = {"scope": "region", "limit": 0}
 
 
 def on_a_cloud(endpoints: Endpoints, story: Callable[[ComputeCloud], Awaitable[None]]) -> None:
-    async def told() -> None:
+    async def play() -> None:
         async with compute_cloud(endpoints) as cloud:
             await story(cloud)
 
-    asyncio.run(told())
+    asyncio.run(play())
 
 
 def order_with(cloud: ComputeCloud, *, hosts: int = 2, queued: bool = False, **settings: Any) -> Order:

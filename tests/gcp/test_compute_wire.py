@@ -1,4 +1,4 @@
-"""Machines as the Compute API has them: what each status means, and how they are ordered."""
+"""Requests to the Compute API, and the phase of each machine status."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_a_queued_machine_is_flex_start_and_several_cannot_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "given", "told"),
+    ("group", "given", "message"),
     [
         ({"preemptible": True}, {}, "queued: true .* never spot; set preemptible: false or queued: false"),
         ({"preemptible": True}, {"capacity": "spot"}, "queued: true .* never spot; set preemptible: false or queued: false"),
@@ -93,13 +93,13 @@ def test_a_queued_machine_is_flex_start_and_several_cannot_be() -> None:
     ],
 )
 def test_a_queued_machine_that_cannot_be_flex_start_is_refused_with_the_fix(
-    group: dict[str, Any], given: dict[str, str], told: str
+    group: dict[str, Any], given: dict[str, str], message: str
 ) -> None:
     order = compute_order(queued=True, **group)
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises(Invalid, match=message):
         instance_of(order, settings_of(**given), {})
     settings = {"project": "p", "image": "i", "machine_type": "n2-standard-8", **given}
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises(Invalid, match=message):
         check_order("gce", order.model_copy(update={"settings": settings}))
 
 

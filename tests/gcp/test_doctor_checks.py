@@ -1,4 +1,4 @@
-"""What the doctor tells of a project: by the endpoint that counts for the provider, and by quotas of all regions together."""
+"""The doctor's checks of a Google project: each API by its own endpoint, and quotas of one region and of all."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ TPU_ALONE = Connection(project="p", tpu_endpoint="127.0.0.1:9")
     ("kind", "emulated", "google"), [("gce", COMPUTE_ALONE, TPU_ALONE), ("gcp-tpu", TPU_ALONE, COMPUTE_ALONE)]
 )
 def test_credentials_are_needed_unless_the_api_of_the_provider_is_emulated(
-    nobody: Path, kind: str, emulated: Connection, google: Connection
+    no_login: Path, kind: str, emulated: Connection, google: Connection
 ) -> None:
     assert asyncio.run(doctor.credentials(f"{kind}:p", emulated)).ok
     assert not asyncio.run(doctor.credentials(f"{kind}:p", google)).ok
@@ -52,7 +52,7 @@ def wanted(zone: str, machine_type: str, *, max_slices: int, hosts: int = 1, **o
 
 
 def quotas(monkeypatch: pytest.MonkeyPatch, project: dict[str, float], *groups: SampleOrder) -> Finding:
-    """What is told of the project whose quotas are these."""
+    """The finding for a project with these quotas."""
     limits = [compute_v1.Quota(metric=metric, limit=limit) for metric, limit in project.items()]
     monkeypatch.setattr(doctor, "_read_quotas", lambda _, region: () if region else limits)
     found = asyncio.run(doctor.quotas("gce:p", Connection(project="p"), groups))

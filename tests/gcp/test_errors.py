@@ -1,4 +1,4 @@
-"""Google's errors mean what docs/gcp.md says: as its clients raise them, and over real sockets."""
+"""The meanings of Google's errors, as docs/gcp.md lists them: as its clients raise them, and over real sockets."""
 
 import asyncio
 import re
@@ -67,10 +67,10 @@ def test_the_table_in_the_docs_has_a_row_for_each_error_and_no_other() -> None:
 
 
 def test_an_error_says_how_far_it_reaches_and_when_to_come_back() -> None:
-    told = failure_of(Fault(Meaning.QUOTA, "rpc 8", "too much", Scope.REGION), ZONE)
-    assert (told.kind, told.scope, told.subject) == (FailureKind.QUOTA, Scope.REGION, "us-central1")
-    told = failure_of(Fault(Meaning.STOCKOUT, "rpc 8", "none"), ZONE)
-    assert (told.kind, told.scope, told.subject) == (FailureKind.STOCKOUT, None, "")
+    failure = failure_of(Fault(Meaning.QUOTA, "rpc 8", "too much", Scope.REGION), ZONE)
+    assert (failure.kind, failure.scope, failure.subject) == (FailureKind.QUOTA, Scope.REGION, "us-central1")
+    failure = failure_of(Fault(Meaning.STOCKOUT, "rpc 8", "none"), ZONE)
+    assert (failure.kind, failure.scope, failure.subject) == (FailureKind.STOCKOUT, None, "")
     retry = error_details_pb2.RetryInfo()
     retry.retry_delay.FromSeconds(17)
     limited = error_of(fault_of(api.ResourceExhausted("per minute", errors=(), details=[retry])), ZONE)
@@ -97,7 +97,7 @@ TPU_FAULTS: dict[str, tuple[dict[str, Any], type[ProviderError]]] = {
     "invalid": ({"code": "INVALID_ARGUMENT"}, Invalid),
     "no parent": ({"code": "NOT_FOUND"}, Invalid),
     "denied": ({"code": "PERMISSION_DENIED"}, PermissionDenied),
-    "nobody": ({"code": "UNAUTHENTICATED"}, PermissionDenied),
+    "no credentials": ({"code": "UNAUTHENTICATED"}, PermissionDenied),
 }
 
 
@@ -136,7 +136,7 @@ COMPUTE_FAULTS: dict[str, tuple[dict[str, Any], type[ProviderError]]] = {
     "invalid": ({"status": 400, "reason": "invalid"}, Invalid),
     "no image": ({"status": 404, "reason": "notFound"}, Invalid),
     "denied": ({"status": 403, "reason": "forbidden"}, PermissionDenied),
-    "nobody": ({"status": 401, "reason": "authError"}, PermissionDenied),
+    "no credentials": ({"status": 401, "reason": "authError"}, PermissionDenied),
 }
 
 

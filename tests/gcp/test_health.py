@@ -1,4 +1,4 @@
-"""Health checks: what hosts answer, and what counts as an answer."""
+"""Health checks of hosts: which replies count as an answer."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Google's libraries cost nothing to who does not use them."""
+"""Google's libraries are imported only where they are used."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Orders on Google's clouds: what is being made, and what is cache again because it failed by chance, and made once."""
+"""Retries of orders on Google's clouds: a transient failure is retried with a new request id, and one resource is made."""
 
 import asyncio
 from itertools import islice
@@ -93,9 +93,9 @@ def test_what_is_remembered_of_orders_is_bounded_and_forgetting_is_harmless() ->
     assert len(cache._orders) == 10_000
     forgotten = ORDER.model_copy(update={"slice": "s0"})
     assert next(cache.request_ids(forgotten)) == cache.all_request_ids(forgotten.ref)[0]
-    told = cache.redacted_fault(forgotten.ref, Fault(Meaning.INVALID, "rpc 3", "quoted: a-secret"))
-    assert told.message.startswith("invalid; ")
-    assert "a-secret" not in told.message
+    fault = cache.redacted_fault(forgotten.ref, Fault(Meaning.INVALID, "rpc 3", "quoted: a-secret"))
+    assert fault.message.startswith("invalid; ")
+    assert "a-secret" not in fault.message
 
 
 @pytest.mark.parametrize("fresh", [tpu_cloud, compute_cloud])

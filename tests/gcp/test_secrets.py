@@ -1,4 +1,4 @@
-"""Secrets reach the machines that need them and nothing else: planted, and searched for."""
+"""Secrets reach the machines that need them, and no log, message or history."""
 
 import asyncio
 import json
@@ -105,7 +105,7 @@ def quotable(planted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[s
 
 
 def quote_of(order: Order) -> str:
-    """A refusal that quotes all that the order's machines are told, and one secret cut off."""
+    """A refusal that quotes all metadata of the order's machines, and one secret cut off."""
     model: Any = TpuSettings if order.variant else ComputeSettings
     settings = read(model, order.settings)
     metadata = machine_metadata(order, settings, settings.connection).metadata
@@ -192,10 +192,10 @@ def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, pl
             zone = stage.cloud.zone("west-a")
             for method, code in (("CreateNode", 3), ("instances.insert", "INVALID_FIELD_VALUE")):
                 await stage.cloud.admin.fault(method, zone=zone, operation=[{"code": code, "message": quoted}])
-            told = stage.config.model_dump(mode="json")
-            for group in told["groups"]:
+            config = stage.config.model_dump(mode="json")
+            for group in config["groups"]:
                 group["provider"] |= {"create_wait": 0}
-            await stage.autoscaler.start(ClusterConfig.model_validate(told))
+            await stage.autoscaler.start(ClusterConfig.model_validate(config))
             await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
             state = await stage.eventually(lambda: state_of(stage), lambda state: len(state.blocks) == 2)
             assert all("Invalid value for field" in block.health.reason for block in state.blocks)

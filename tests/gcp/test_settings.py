@@ -1,4 +1,4 @@
-"""What a group's provider may say, and what it is told when it says something else."""
+"""The settings of groups on Google's clouds, and the messages for wrong ones."""
 
 import re
 from pathlib import Path
@@ -122,7 +122,7 @@ def test_a_variant_has_its_hosts_and_its_runtime(variant: str, hosts: int, runti
 
 
 @pytest.mark.parametrize(
-    ("variant", "told"),
+    ("variant", "message"),
     [
         (None, "needs the group's device.variant"),
         ("v9-8", "is not a TPU variant that Google lists"),
@@ -131,8 +131,8 @@ def test_a_variant_has_its_hosts_and_its_runtime(variant: str, hosts: int, runti
         ("v5litepod-16", "has 4 hosts, not 1; set hosts_per_slice to 4"),
     ],
 )
-def test_a_variant_that_is_not_sold_is_told(variant: str | None, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+def test_a_variant_that_is_not_sold_is_told(variant: str | None, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         tpu_kind(variant, hosts=1)
 
 
@@ -157,6 +157,6 @@ def test_every_gpu_that_google_names_has_a_machine() -> None:
 def test_every_setting_is_in_the_docs_and_nothing_else_is() -> None:
     docs = (Path(__file__).parents[2] / "docs" / "gcp.md").read_text()
     section = docs.partition("\n## Settings\n")[2].partition("\n## ")[0]
-    told = {key for row in re.findall(r"^\| (`.+?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)}
+    documented = {key for row in re.findall(r"^\| (`.+?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)}
     fields = {**TpuSettings.model_fields, **ComputeSettings.model_fields}
-    assert told == {field.alias or name for name, field in fields.items()}
+    assert documented == {field.alias or name for name, field in fields.items()}

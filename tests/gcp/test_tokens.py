@@ -1,4 +1,4 @@
-"""Calls to Cloud TPU for which no token can be had, over real sockets: who is refused learns it, who is not tries again."""
+"""Calls to Cloud TPU that get no token, over real sockets: a refusal is final, an outage is retried."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

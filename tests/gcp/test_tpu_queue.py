@@ -1,4 +1,4 @@
-"""Queued TPUs: waiting, being let in, expiring and being taken away, over real sockets."""
+"""Queued TPUs over real sockets: waiting, admission, expiry and preemption."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Nodes and queued resources as the TPU API has them: what each state means, and how they are ordered."""
+"""Requests to the Cloud TPU API, and the phase of each state of nodes and queued resources."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Application default credentials: find them, refresh them, and explain in one sentence what is wrong with them."""
+"""Application default credentials: find them, refresh them, and describe any problem with them in one sentence."""
 
 import os
 

@@ -286,7 +286,7 @@ def under_maintenance(what: str) -> Failure:
 
 @contextmanager
 def translated(zone: ProjectZone) -> Iterator[None]:
-    """Raise the port's errors in place of Google's. The cause is dropped: it may quote the request, and with it a secret."""
+    """Raise the port's errors instead of Google's. The cause is dropped: it may quote the request, and with it a secret."""
     try:
         yield
     except CLIENT_ERRORS as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from activities.providers.gcp.packages import load
 from activities.providers.gcp.settings import Connection, read
-from activities.providers.kinds import Opening, ProviderRuntime, SampleOrder, Settings, Surroundings
+from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, SampleOrder, Settings
 from activities.providers.port import Invalid, Order
 from penstock.contract.answers import Finding
 
@@ -24,15 +24,15 @@ class GoogleRuntime(ProviderRuntime):
         self._provider = provider
         self._endpoint = endpoint
 
-    async def opening(self, settings: Settings, surroundings: Surroundings) -> Opening:
+    async def opener(self, settings: Settings, context: ProcessContext) -> Opener:
         """By the connection alone, so that the groups of a project share a provider.
 
         The other settings are read with each order: a mistake in them must not prevent listing and deleting.
         """
-        connection = connection_of(settings, surroundings.environ)
+        connection = connection_of(settings, context.environ)
         loaded = await load(self._module)
         provider = getattr(loaded, self._provider)
-        return Opening(connection.model_dump_json(), lambda: provider(connection, surroundings.session()))
+        return Opener(connection.model_dump_json(), lambda: provider(connection, context.session()))
 
     async def check_order(self, order: Order) -> None:
         """Build the request that would create the order."""
@@ -58,7 +58,7 @@ class GoogleRuntime(ProviderRuntime):
         return getattr(connection, self._endpoint) is None
 
     async def missing_credentials(self) -> str | None:
-        """What is wrong with the application default credentials; or that the client libraries are not installed."""
+        """The problem with the application default credentials; or that the client libraries are not installed."""
         try:
             credentials = await load("credentials")
         except Invalid as error:

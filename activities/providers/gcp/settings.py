@@ -180,7 +180,7 @@ def read(model: type[S], given: Mapping[str, JsonValue]) -> S:
 
 
 def _problem(detail: Any, model: type[Connection]) -> str:
-    """One mistake, without the value: it may be a secret that was written in place of its reference."""
+    """One mistake, without the value: it may be a secret that was written instead of its reference."""
     where = ".".join(str(part) for part in ("provider", *detail["loc"]))
     if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
         known = [field.alias or name for name, field in model.model_fields.items()]

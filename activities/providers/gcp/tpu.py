@@ -185,9 +185,9 @@ class TpuProvider(Provider):
                     raise error_of(fault, self._api.zone(order.location))
                 return
 
-    async def _without_node(self, ref: Ref, stranger: NodeView | None, queued: QueuedView | None) -> Observation:
+    async def _without_node(self, ref: Ref, other: NodeView | None, queued: QueuedView | None) -> Observation:
         """The queued resource without its node; without one of ours, why there is nothing, unless others have the name."""
-        if queued is None and stranger is None:
+        if queued is None and other is None:
             return await self._absent(ref)
         if queued is None or not is_ours(queued, ref):
             return Observation(ref=ref, phase=Phase.GONE)

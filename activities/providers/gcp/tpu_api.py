@@ -51,7 +51,7 @@ class TpuApi:
 
     @asynccontextmanager
     async def translated(self, location: str) -> AsyncIterator[None]:
-        """Raise the port's errors in place of Google's. The cause is dropped: it may quote the request, and with it a secret."""
+        """Raise the port's errors instead of Google's. The cause is dropped: it may quote the request, and with it a secret."""
         try:
             yield
         except CLIENT_ERRORS as error:
