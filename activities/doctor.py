@@ -141,5 +141,5 @@ def _fix(error: ProviderError, location: WatchedLocation) -> str:
     if isinstance(error, PermissionDenied):
         return f"give the worker's credentials access to {error.subject}"
     if isinstance(error, Invalid):
-        return f"correct the provider of the groups in {location.name}: penstock config apply FILE"
+        return error.fix or f"correct the provider of the groups in {location.name}: penstock config apply FILE"
     return f"check that the worker can reach {location.provider}; it keeps retrying by itself"

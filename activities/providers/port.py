@@ -203,7 +203,11 @@ class PermissionDenied(ProviderError):
 
 
 class Invalid(ProviderError):
-    """The cloud will never accept this call, so repeating it does not help."""
+    """The call can never succeed, so repeating it does not help. `fix` is for the doctor, if it is not in the settings."""
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 class Conflict(ProviderError):

@@ -92,7 +92,7 @@ class GroupDevice(Value):
 
 
 class Provider(Value):
-    """Which cloud creates the slices; what else the provider needs stands beside `kind`."""
+    """The cloud that creates the slices: its kind, and the settings of that kind."""
 
     model_config = Value.model_config | {"extra": "allow"}
 
@@ -100,7 +100,7 @@ class Provider(Value):
 
     @property
     def settings(self) -> dict[str, JsonValue]:
-        """What is said beside `kind`."""
+        """All keys other than `kind`."""
         return dict(self.model_extra or {})
 
     @property
@@ -311,7 +311,7 @@ def disagreements(
     found: list[tuple[Where, str]] = []
     for i, group in groups.items():
         found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, placement)
-    found += _two_clouds_in_one_place(groups)
+    found += _two_clouds_in_one_location(groups)
     for i, pool in pools.items():
         if pool.system > pool.chips:
             found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips; lower it"))
@@ -321,15 +321,15 @@ def disagreements(
     return found
 
 
-def _two_clouds_in_one_place(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
-    """Groups that name one account and location and reach it differently: one inventory could not see both."""
+def _two_clouds_in_one_location(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
+    """Groups of one account and location with different API servers: one inventory cannot list both."""
     found: list[tuple[Where, str]] = []
     first: dict[tuple[str, str], ScaleGroup] = {}
     for i, group in groups.items():
         other = first.setdefault((group.provider.account, group.location), group)
         for key in kind_of(group.provider.kind).connection_keys:
             if group.provider.settings.get(key) != other.provider.settings.get(key):
-                message = f"differs from that of group {other.name} in the same place; make them equal, or name a zone of its own"
+                message = f"differs from that of group {other.name} in the same location; make them equal, or use another zone"
                 found.append((("groups", i, "provider", key), message))
     return found
 

@@ -14,7 +14,7 @@ REFUSALS: Refusals = {
     RateLimited: {"creates_per_second": 1},
     Invalid: {"invalid": True},
 }
-"""How a zone behaves that refuses creates so."""
+"""The behaviour of a zone that refuses creates with this error."""
 
 
 class HttpCloud:

@@ -41,7 +41,7 @@ class RunningLocal(Running):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the daemon wants to see on every call."""
+        """The headers that the daemon requires."""
         return {"Authorization": f"Bearer {self.token}"}
 
     def start(self) -> None:

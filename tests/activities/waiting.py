@@ -8,15 +8,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 60.0
-"""Far beyond what anything here takes, also on a busy machine."""
+"""Much longer than any wait here takes, also on a busy machine."""
 STORY_SECONDS = 300.0
-"""The longest that a test may take before it is taken for one that hangs."""
+"""A test that takes longer hangs."""
 _POLL_SECONDS = 0.005
 _LAST_LOOK_SECONDS = 10.0
 
 
 async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], object], *, seconds: float = DEADLINE_SECONDS) -> T:
-    """What was seen when the condition first held; fails with what was seen last."""
+    """Poll until the condition holds and return the value; fail with the last value at the deadline."""
     seen = await look()
     try:
         async with asyncio.timeout(seconds):

@@ -62,7 +62,7 @@ def in_compute_operation(*entries: tuple[str, str], http: int = 400) -> Fault:
 
 
 def limited_by(limit_name: str) -> Fault:
-    """As an operation of the Compute API has a quota whose reach stands in the limit's name alone."""
+    """As an operation of the Compute API has a quota whose scope is only in the limit's name."""
     detail = compute_v1.ErrorDetails(quota_info=compute_v1.QuotaExceededInfo(limit_name=limit_name, limit=1.0))
     fault = fault_of_errors([compute_v1.Errors(code="QUOTA_EXCEEDED", message="message", error_details=[detail])], http=403)
     assert fault is not None

@@ -237,7 +237,7 @@ def test_a_quota_that_fails_machines_which_were_never_shown_is_observed(endpoint
 
 
 class LooksTooSoon(ComputeProvider):
-    """Its first look is over when the machines come up."""
+    """Its first listing ends before the machines appear."""
 
     looks = 0
 

@@ -20,7 +20,7 @@ from activities.providers.registry import Providers
 
 
 class _Tokens(BaseHTTPRequestHandler):
-    """A token server; what it answers is in the path."""
+    """A token server; the path selects the answer."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -41,7 +41,7 @@ class _Tokens(BaseHTTPRequestHandler):
 
 @contextmanager
 def token_server() -> Iterator[str]:
-    """Where a token server answers."""
+    """The address of a running token server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Tokens)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
@@ -141,7 +141,7 @@ def test_a_token_server_that_cannot_be_reached_is_no_fault_of_the_key(no_login: 
 
 
 async def denied(kind: str) -> str:
-    """What a call is denied with."""
+    """The error of a denied call."""
     providers = Providers()
     provider = await providers.of(kind, {"project": "my-project"})
     with pytest.raises(PermissionDenied) as raised:

@@ -33,7 +33,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpMachine]:
 
 
 async def examined(stage: GcpStage) -> dict[str, Finding]:
-    """The doctor's findings about this stage, by what they are about."""
+    """The doctor's findings, by subject."""
     report = await asyncio.to_thread(Commands(stage.machine.environment).json, "doctor")
     found = [Finding.model_validate(finding) for finding in report["findings"]]
     return {finding.subject: finding for finding in found}

@@ -19,14 +19,14 @@ from tests.workflows.test_demand import tasks
 
 RESTARTS = 3
 PATIENCE = "10s"
-"""Longer than a busy machine takes to learn that an order was queued: an order not known to be queued is placed elsewhere."""
+"""Longer than a busy machine takes to learn that an order was queued: one not known to be queued by then is repeated."""
 FAILING_DELETES = 3
 """Temporal repeats them after 1, 2 and 4 seconds."""
 LATE = "4s"
 """Long after a create that does not wait has returned, and after a slice that no listing shows counts as lost."""
 PACED_PROJECT, CREATES_PER_SECOND = "paced", 1
 LEAST_SECONDS = 4.0
-"""What eight creates at that rate take at least: the first two may come at once."""
+"""The least time for eight creates at that rate: the first two may run at once."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpMachine]:
 
 
 def played(machine: GcpMachine, story: Callable[[GcpStage], Awaitable[None]], *groups: dict[str, Any], **config: Any) -> None:
-    """Play a story on a stage of its own."""
+    """Play a story on its own stage."""
 
     async def play() -> None:
         async with staged(machine, *groups, **config) as stage:
@@ -105,7 +105,7 @@ def test_a_stockout_that_comes_long_after_the_create_call_blocks_its_group_all_t
 
 
 def impatient(group: dict[str, Any]) -> dict[str, Any]:
-    """A group whose create calls do not wait to see whether the order fails."""
+    """The group with create calls that do not wait for early failures."""
     return group | {"provider": group["provider"] | {"create_wait": "0s"}}
 
 

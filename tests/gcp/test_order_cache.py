@@ -32,7 +32,7 @@ async def made(provider: Provider, order: Order) -> object | None:
 
 
 def anew(cloud: TpuCloud | ComputeCloud) -> TpuProvider | ComputeProvider:
-    """The provider of a worker that knows nothing."""
+    """The provider of another worker, with an empty cache."""
     return type(cloud.provider)(cloud.provider._connection, cloud._session)
 
 

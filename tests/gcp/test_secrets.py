@@ -99,7 +99,7 @@ QUOTED = "o'hunter2-planted'with-quotes"
 
 @pytest.fixture
 def quotable(planted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The same with a secret that shells write differently; what creates order is not waited for."""
+    """The settings with a secret that shells quote, and with creates that do not wait."""
     monkeypatch.setenv("PENSTOCK_TEST_PLANTED", QUOTED)
     return planted | {"create_wait": 0}
 
@@ -115,7 +115,7 @@ def quote_of(order: Order) -> str:
 
 
 def anew(cloud: TpuCloud | ComputeCloud) -> TpuProvider | ComputeProvider:
-    """The provider of a worker that did not order."""
+    """The provider of another worker, which did not send the order."""
     return type(cloud.provider)(cloud.provider._connection, cloud._session)
 
 
@@ -179,7 +179,7 @@ def test_what_is_hidden_of_a_message_is_the_secrets_alone() -> None:
 
 
 def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, planted: dict[str, Any]) -> None:
-    """The words of the whole service: sightings, recent_failures, blocks and the states that carry them on."""
+    """Through the whole service: sightings, recent failures, blocks, and the states that workflows carry over."""
     quoted = f"Invalid value for field 'metadata': '{SCRIPT}', {shlex.quote(QUOTED)} and lemon9-planted-as-metadata"
     groups = [
         tpu("v5e", "west-a", provider={"kind": "gcp-tpu", **planted}),

@@ -35,7 +35,7 @@ DOWN = f"{METADATA} Compute Engine Metadata server unavailable. Response status:
 
 
 class Failing(auth_credentials.Credentials):
-    """Credentials that cannot be refreshed, ever or so many times."""
+    """Credentials that cannot be refreshed, either ever or the first few times."""
 
     def __init__(self, error: Exception, *, times: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ def tokens() -> Iterator[str]:
 
 @asynccontextmanager
 async def provider_with(credentials: Any, certificate: Certificate) -> AsyncIterator[TpuProvider]:
-    """A provider whose client is Google's own, with these credentials, and a server that would answer if it were asked."""
+    """A provider whose client is Google's own, with these credentials, and a server that would answer its calls."""
     server = grpc.aio.server()
     port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([certificate]))
     await server.start()
@@ -105,7 +105,7 @@ async def provider_with(credentials: Any, certificate: Certificate) -> AsyncIter
 
 
 def refused(credentials: Any, certificate: Certificate) -> ProviderError:
-    """What a call ends with."""
+    """The error of a call."""
 
     async def called() -> ProviderError:
         async with provider_with(credentials, certificate) as provider:

@@ -28,4 +28,4 @@ async def load(module: str) -> Any:
     except ModuleNotFoundError:
         if google_installed():
             raise
-        raise Invalid(f"provider.kind: {MISSING}, then restart the worker") from None
+        raise Invalid(f"provider.kind: {MISSING}, then restart the worker", fix=f"{INSTALL}, then restart the worker") from None
