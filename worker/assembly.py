@@ -18,11 +18,11 @@ from activities.wakeups import Wakeups
 from activities.watch import WatchActivities
 from penstock.connection import WORKER, flush_traces
 from penstock.contract.inventories import WatchedLocation
+from worker.activity_guard import ActivityGuard
 from worker.credentials import CredentialsCheck
 from worker.pacing import PacedCreates
 from worker.sandbox import production_runner
 from worker.settings import Settings
-from worker.stopping import Stopping
 from worker.telemetry import tracing
 from workflows.autoscaler import AutoscalerWorkflow
 from workflows.doctor import DoctorWorkflow
@@ -55,7 +55,7 @@ class Assembly(NamedTuple):
 def assembled(client: Client, settings: Settings) -> Assembly:
     """A worker on a connection, ready to run."""
     providers, wakeups, traces = Providers(), Wakeups(), tracing(settings)
-    interceptors = [Stopping(), *([traces] if traces else [])]
+    interceptors = [ActivityGuard(), *([traces] if traces else [])]
     provisioning = ProvisionActivities(providers, wakeups)
     credentials = CredentialsCheck()
     paced = PacedCreates(

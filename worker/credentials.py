@@ -4,10 +4,9 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any
 
 from activities.providers.gcp import opening as gcp
+from activities.providers.gcp.packages import load
 from activities.providers.port import Invalid
 from penstock.contract.inventories import WatchedLocation
 
@@ -40,7 +39,10 @@ def first_needing(locations: Sequence[WatchedLocation], environ: Mapping[str, st
 
 async def missing_credentials() -> str | None:
     """One sentence with the fix if this process has no credentials that Google takes. It may wait for the network."""
-    checks: Any = await asyncio.to_thread(import_module, "activities.providers.gcp.credentials")
+    try:
+        checks = await load("credentials")
+    except Invalid as error:
+        return str(error)
     sentence: str | None = await asyncio.to_thread(checks.check_credentials)
     return sentence
 

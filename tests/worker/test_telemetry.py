@@ -23,6 +23,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Interceptor, Replayer
 
 from activities.evaluate import EvaluateActivities
+from embedded.ports import free_port
 from penstock.client import AutoscalerClient
 from penstock.contract import names
 from penstock.contract.metrics import CREATE_ERRORS, DELETIONS_OVERDUE, METRICS, UNMET
@@ -36,7 +37,6 @@ from tests.workflows.machine import Machine
 from tests.workflows.stage import SECONDS, Stage, group, served_here, staged
 from worker import assembly
 from worker.assembly import WORKFLOWS
-from worker.ports import free_port
 from worker.sandbox import production_runner
 from worker.settings import Settings
 from worker.telemetry import tracing

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
@@ -90,14 +89,6 @@ runpy.run_module("worker", run_name="__main__")
     done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=SECONDS, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
-
-
-def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = _run_worker({}, "--embedded", "--data", str(tmp_path / "file" / "below"))
-
-    assert done.returncode == 2
-    assert done.stderr == f"error: {tmp_path}/file/below cannot be used: Not a directory; name another directory with --data\n"
 
 
 def test_search_attributes_are_registered_once(machine: Machine) -> None:

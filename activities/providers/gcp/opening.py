@@ -1,12 +1,11 @@
 """How a Google provider is opened: by its connection alone, so that groups of one project share it."""
 
-import asyncio
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
 import aiohttp
 from pydantic import JsonValue
 
+from activities.providers.gcp.packages import load
 from activities.providers.gcp.settings import Connection, read
 from activities.providers.port import Provider
 
@@ -27,12 +26,12 @@ async def opener(
 ) -> tuple[str, Callable[[], Provider]]:
     """What tells this provider from others of its kind, and how to open it; `Invalid` if it cannot be reached so.
 
-    Google's packages are imported here, in a thread: that takes seconds. What is not about the connection is read with
+    Google's packages are imported here. What is not about the connection is read with
     each order, so that a mistake in it keeps nobody from listing and deleting.
     """
     reached = connection_of(settings, environ)
     module, name = _CLASSES[kind]
-    loaded = await asyncio.to_thread(import_module, f"activities.providers.gcp.{module}")
+    loaded = await load(module)
     return reached.model_dump_json(), lambda: getattr(loaded, name)(reached, session())
 
 
