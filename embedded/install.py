@@ -9,7 +9,8 @@ from pathlib import Path
 
 _PIP = ("-m", "pip", "--disable-pip-version-check", "install")
 _PINNED = re.compile(r"^[\w.-]+==", re.MULTILINE)
-_COLLECTING = re.compile(r"Collecting ([\w.-]+)==(\S+)")
+_FOUND = re.compile(r"^(?:Collecting|Processing|Requirement already satisfied:) (?:\S*/)?([\w.]+(?:-[a-z][\w.]*)*)")
+"""The line that pip prints when it comes to a package: of an index, of a local file, or installed before."""
 _DOWNLOADING = re.compile(r"Downloading (\S+) \((\d+(?:\.\d+)? MB)\)")
 _CLEAR_LINE = "\r\033[K"
 _TAIL_LINES = 30
@@ -47,9 +48,9 @@ def _shown(lines: Iterable[str], name: str, packages: int) -> list[str]:
     for line in lines:
         output.append(line)
         state = None
-        if found := _COLLECTING.search(line):
+        if found := _FOUND.search(line):
             collected += 1
-            state = f"{found[1]} {found[2]}"
+            state = found[1]
         elif found := _DOWNLOADING.search(line):
             state = f"downloading {found[1].partition('-')[0]}, {found[2]}"
         elif line.startswith("Installing collected packages"):

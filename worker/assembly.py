@@ -1,4 +1,4 @@
-"""What a worker is made of: every workflow and activity, on one connection."""
+"""Assemble a worker: every workflow and activity on one connection, with its limits and interceptors."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -31,20 +31,20 @@ from workflows.slice_lifecycle import SliceLifecycleWorkflow
 from workflows.verification import VerifyWorkflow
 
 WORKFLOWS: tuple[type, ...] = (AutoscalerWorkflow, SliceLifecycleWorkflow, InventoryWorkflow, VerifyWorkflow, DoctorWorkflow)
-"""Every workflow, for workers and for those who replay histories."""
+"""Every workflow type, for workers and for replay."""
 
 STICKY_TIMEOUT = timedelta(seconds=1)
-"""How long the workflows of a worker that was killed wait for it before another one takes them over."""
+"""How long a workflow task waits for the worker that has the workflow cached, before any worker may take it."""
 GRACE = timedelta(seconds=5)
-"""For activities under way when the worker is stopped: one call to a cloud."""
+"""For activities in flight when the worker stops: enough for one call to a cloud."""
 CACHED_WORKFLOWS = 2000
-"""About 0.2 MB each: those of a cluster of that many slices are never read from their histories while they are awake."""
+"""About 0.2 MB each. A cluster of that many slices runs without replaying histories."""
 CONCURRENT_ACTIVITIES = 500
-"""They wait for clouds most of the time; each location's look-out holds one for good."""
+"""They mostly wait for clouds; each location's watch occupies one all the time."""
 
 
 class Assembly(NamedTuple):
-    """A worker, those of paced creates, what it does beside its tasks, and how what it holds is closed."""
+    """A worker, its paced creates, its periodic check of inventories, and the function that closes its resources."""
 
     worker: Worker
     paced: PacedCreates
@@ -53,7 +53,7 @@ class Assembly(NamedTuple):
 
 
 def assembled(client: Client, settings: Settings) -> Assembly:
-    """A worker on a connection, ready to run."""
+    """Build a worker on a connection; it is not started yet."""
     providers, wakeups, traces = Providers(), Wakeups(), tracing(settings)
     interceptors = [ActivityGuard(), *([traces] if traces else [])]
     provisioning = ProvisionActivities(providers, wakeups)

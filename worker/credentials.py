@@ -1,4 +1,4 @@
-"""Credentials of the clouds that this process works for: looked for once, and told if they are missing."""
+"""Check once whether this process has the Google credentials that its locations need, and log the fix if not."""
 
 import asyncio
 import logging
@@ -14,31 +14,31 @@ log = logging.getLogger("worker")
 
 
 class CredentialsCheck:
-    """Says in one line what is missing, as soon as there is a location that needs it. Whoever needs them says so again."""
+    """Log one line about missing credentials when the first location needs them. Each failed call reports it again."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
         self._checking: asyncio.Task[None] | None = None
 
     def on_locations(self, locations: Sequence[WatchedLocation]) -> None:
-        """Check once, for the first location that asks for it."""
+        """Start the check at the first location that needs credentials; later calls do nothing."""
         needing = first_needing(locations, self._environ) if self._checking is None else None
         if needing is not None:
-            self._checking = asyncio.create_task(_tell(needing))
+            self._checking = asyncio.create_task(_check(needing))
 
     def stop(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Cancel a check in progress."""
         if self._checking is not None:
             self._checking.cancel()
 
 
 def first_needing(locations: Sequence[WatchedLocation], environ: Mapping[str, str] = os.environ) -> WatchedLocation | None:
-    """The first location that cannot be reached without Google's credentials."""
-    return next((location for location in locations if location.provider in gcp.KINDS and _asks_google(location, environ)), None)
+    """The first location that needs Google's credentials: one at Google itself, not at an emulator."""
+    return next((location for location in locations if location.provider in gcp.KINDS and _needs_google(location, environ)), None)
 
 
 async def missing_credentials() -> str | None:
-    """One sentence with the fix if this process has no credentials that Google takes. It may wait for the network."""
+    """One sentence with the fix if Google accepts no credentials of this process; None if all is well. May wait for the network."""
     try:
         checks = await load("credentials")
     except Invalid as error:
@@ -47,15 +47,15 @@ async def missing_credentials() -> str | None:
     return sentence
 
 
-def _asks_google(location: WatchedLocation, environ: Mapping[str, str]) -> bool:
+def _needs_google(location: WatchedLocation, environ: Mapping[str, str]) -> bool:
     try:
-        reached = gcp.connection_of(location.settings, environ)
+        connection = gcp.connection_of(location.settings, environ)
     except Invalid:
         return False
-    return (reached.tpu_endpoint if location.provider == "gcp-tpu" else reached.endpoint) is None
+    return (connection.tpu_endpoint if location.provider == "gcp-tpu" else connection.endpoint) is None
 
 
-async def _tell(location: WatchedLocation) -> None:
+async def _check(location: WatchedLocation) -> None:
     missing = await missing_credentials()
     if missing is not None:
         log.error("%s: %s", location.account, missing)

@@ -1,4 +1,4 @@
-"""Creates at a rate: a task queue for each account of which a cloud counts the calls; the server keeps its rate for all."""
+"""Rate limits for create calls: one task queue per cloud account, whose rate the Temporal server enforces for all workers."""
 
 import asyncio
 import logging
@@ -15,19 +15,19 @@ from penstock.contract.pacing import creates_queue, paced_accounts
 log = logging.getLogger("worker")
 
 DEFAULT_CREATES_PER_SECOND = 10.0
-"""Less than half of the 1,500 changes a minute that Compute Engine lets a project make by default: deletes, and other people's
-programs, count too."""
+"""Less than half of the 1,500 mutating calls a minute that Compute Engine allows a project by default; deletes and other programs
+count too."""
 _POLLS = 2
-"""Calls that wait for a turn at any time: turns come a few in a second."""
+"""Concurrent polls per queue: tasks arrive a few per second."""
 _CONCURRENT_CREATES = 200
-"""A create lasts for as long as its order may fail early, half a minute: more are not begun in that time, at common rates."""
+"""A create call waits up to half a minute for early failures. At usual rates no more than this start in that time."""
 
 
 class PacedCreates:
-    """The workers of this process that serve creates, one for each account that it has heard of.
+    """The Temporal workers of this process that run create activities, one per known account.
 
-    The worker that sees to a location's inventory hears of its account before anything is ordered there, and so does the one that
-    watches it; the others hear of it at their next look at all clusters. So no queue of creates is long without a worker.
+    The worker that starts or watches a location's inventory learns of its account before anything is ordered there. Others learn of
+    it at their next check of all clusters. So a create queue never waits long for a worker.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class PacedCreates:
             running = self._running.get(account)
             if running is None or running.done():
                 self._workers[account] = worker = self._worker(account)
-                self._running[account] = asyncio.create_task(_told(worker, account))
+                self._running[account] = asyncio.create_task(_run(worker, account))
 
     async def stop(self) -> None:
-        """Take no more creates, and finish those under way."""
+        """Accept no more creates, and finish those in flight."""
         self._stopped = True
         running = {account: task for account, task in self._running.items() if not task.done()}
         await asyncio.gather(*(self._workers[account].shutdown() for account in running))
@@ -78,9 +78,9 @@ class PacedCreates:
         )
 
 
-async def _told(worker: Worker, account: str) -> None:
-    """Run until shut down; a worker that fails is told, and made again at the next look."""
+async def _run(worker: Worker, account: str) -> None:
+    """Run until shut down. A worker that fails is logged; `serve` starts another at the next check."""
     try:
         await worker.run()
-    except Exception as error:  # Whatever the SDK ends it with, creates must be served again.
-        log.warning("creates of %s are not served (%s); again at the next look", account, error)
+    except Exception as error:  # Any error of the SDK: creates must be served again.
+        log.warning("creates of %s are not served (%s); trying again at the next check", account, error)
