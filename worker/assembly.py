@@ -100,12 +100,12 @@ def assembled(client: Client, settings: Settings) -> Assembly:
     )
 
 
-def _activities(client: Client, providers: Providers, rolls: RecoveryActivities) -> list[Callable[..., Any]]:
+def _activities(client: Client, providers: Providers, recovery: RecoveryActivities) -> list[Callable[..., Any]]:
     return [
         EvaluateActivities(client).evaluate,
         AuditActivities(client, providers).audit,
-        rolls.collect_reports,
-        rolls.keep_inventories,
+        recovery.collect_reports,
+        recovery.keep_inventories,
         VerifyActivities(client, providers).verify_cluster,
         DoctorActivities(client, providers).doctor,
     ]

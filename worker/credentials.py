@@ -38,7 +38,7 @@ def first_needing(locations: Sequence[WatchedLocation], environ: Mapping[str, st
 
 
 async def missing_credentials() -> str | None:
-    """One sentence with the fix if Google accepts no credentials of this process; None if all is well. May wait for the network."""
+    """One sentence with the fix if this process has no credentials that Google accepts, else None. May wait for the network."""
     try:
         checks = await load("credentials")
     except Invalid as error:

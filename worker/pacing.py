@@ -26,8 +26,8 @@ _CONCURRENT_CREATES = 200
 class PacedCreates:
     """The Temporal workers of this process that run create activities, one per known account.
 
-    The worker that starts or watches a location's inventory learns of its account before anything is ordered there. Others learn of
-    it at their next check of all clusters. So a create queue never waits long for a worker.
+    The process that starts or watches a location's inventory serves its account before anything is ordered there. Others follow
+    at their next check of all clusters. So a create queue never waits long for a worker.
     """
 
     def __init__(

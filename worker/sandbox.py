@@ -23,8 +23,8 @@ PASSED_THROUGH = (
     "workflows.ui.markdown_tables",
     "workflows.ui.slice_timeline",
 )
-"""Modules imported once per process instead of once per workflow. They hold values and functions without state. Tests check them with
-the strict runner.
+"""Modules imported once per process instead of once per workflow. They hold values and functions without state. Tests check them
+with the strict runner.
 
 Modules that define workflows are never passed through: their module state would be shared between workflows.
 """
@@ -33,8 +33,8 @@ Modules that define workflows are never passed through: their module state would
 class _Instance(WorkflowInstance):
     """A sandboxed workflow without serialization contexts.
 
-    The SDK asks for the context seven times per payload, inside the sandbox, and passes it to converters and codecs that use it. There
-    are none here, and building the context doubled the time of most workflow tasks.
+    The SDK builds the context seven times per payload, inside the sandbox, for converters and codecs that use it. Penstock has
+    none of those, and building the context doubled the time of most workflow tasks.
     """
 
     def __init__(self, sandboxed: WorkflowInstance) -> None:
@@ -43,7 +43,7 @@ class _Instance(WorkflowInstance):
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         return self._sandboxed.activate(act)
 
-    def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002 - it is the same for all
+    def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002 - the SDK passes it
         return None
 
     def get_external_store_context(self, command_info: object) -> StorageDriverStoreContext:  # noqa: ARG002
@@ -64,7 +64,7 @@ class _Runner(SandboxedWorkflowRunner):
 def _compile_workflows() -> None:
     """Write the bytecode of workflow modules, if their directory is writable.
 
-    The sandbox imports these modules for every workflow, and compiling takes most of that time. Python writes bytecode on its own,
+    The sandbox imports these modules for every workflow, and compiling takes most of that time. Python writes bytecode by itself,
     except where PYTHONDONTWRITEBYTECODE is set, as in many containers.
     """
     compileall.compile_dir(Path(workflows.__file__).parent, quiet=2, maxlevels=0)
