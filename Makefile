@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.installed-run
 WORKER := $(VENV)/.installed-worker
 ALL := $(VENV)/.installed
-INSTALL = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer; set PYTHON=")' \
+INSTALL = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer: make PYTHON=python3.12 …")' \
 	&& $(PYTHON) -m embedded.install $(VENV)
 
 # Pinned with hashes and without index addresses, for every platform.
@@ -18,8 +18,9 @@ COMPILE := .bench/lock-venv/bin/uv pip compile --quiet --universal --python-vers
 help: ## Show the targets
 	@grep -E '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 34
 
+# Ctrl-C reaches make too, which then exits with 130 itself. Without the trap and the test it would print an error as well.
 run: $(if $(filter gcp-emulator,$(PROVIDER)),$(WORKER),$(RUN)) ## Run Penstock with a Temporal server and a simulated cloud (or PROVIDER=gcp-emulator)
-	@$(BIN)/python -m embedded $(if $(PROVIDER),--provider $(PROVIDER))
+	@trap : INT; $(BIN)/python -m embedded $(if $(PROVIDER),--provider $(PROVIDER)) || [ $$? -eq 130 ]
 
 install-google install-traces: $(WORKER) ## Install what `make run` can do without: Google's client libraries and OpenTelemetry
 

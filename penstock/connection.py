@@ -113,7 +113,7 @@ def can_trace() -> bool:
 
 @cache
 def tracer_provider(service: str) -> "TracerProvider":
-    """A tracer provider that sends spans by OTLP over gRPC. The program's global provider stays as it is."""
+    """A tracer provider that sends spans by OTLP over gRPC. The program's global provider is not changed."""
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider

@@ -9,7 +9,7 @@ from penstock.contract.names import SEARCH_ATTRIBUTES
 
 
 class Unregistered(Exception):
-    """Search attributes are missing and this worker may not add them: says what to do."""
+    """Search attributes are missing and this worker may not add them; the message has the fix."""
 
 
 async def register_attributes(client: Client) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ FAILED = 1
 MISUSED = 2
 """A setting, an option or a file is wrong, or no Temporal server answers."""
 INTERRUPTED = 128 + signal.SIGINT
-"""Ctrl-C, after an orderly stop; the shell's own convention. SIGTERM and SIGHUP end with 0: a supervisor asked for the stop."""
+"""Ctrl-C, after an orderly stop; the shell's own convention. SIGTERM and SIGHUP end with 0: a supervisor requested the stop."""
 _MISUSES = (BadSettings, BadConnection, BadInput, Unreachable)
 
 

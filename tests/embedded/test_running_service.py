@@ -93,7 +93,7 @@ def test_readmes_python_runs_as_printed(service: Embedded, code: str) -> None:
 
 @pytest.mark.parametrize("command", TEMPORAL_COMMANDS, ids=[f"command {i + 1}" for i in range(len(TEMPORAL_COMMANDS))])
 def test_readmes_temporal_command_runs_as_printed(service: Embedded, command: str) -> None:
-    program, *arguments = shlex.split(command)
+    program, *arguments = shlex.split(command.replace("\\\n", ""))
     done = _run([str(Path(sys.executable).with_name(program)), *arguments], service.folder)
 
     assert done.returncode == 0, done.stderr
