@@ -1,4 +1,4 @@
-"""Rate limits for create calls: one task queue per cloud account, whose rate the Temporal server enforces for all workers."""
+"""Rate-limited creates: one task queue per account, whose rate Temporal enforces across all workers."""
 
 import asyncio
 import logging
@@ -15,19 +15,19 @@ from penstock.contract.pacing import creates_queue, paced_accounts
 log = logging.getLogger("worker")
 
 DEFAULT_CREATES_PER_SECOND = 10.0
-"""Less than half of the 1,500 mutating calls a minute that Compute Engine allows a project by default; deletes and other programs
-count too."""
+"""600 a minute: less than half of the 1,500 changes that Compute Engine allows a project by default, because deletes and
+other programs count too."""
 _POLLS = 2
-"""Concurrent polls per queue: tasks arrive a few per second."""
+"""Concurrent polls of a queue: it hands out only a few tasks per second."""
 _CONCURRENT_CREATES = 200
-"""A create call waits up to half a minute for early failures. At usual rates no more than this start in that time."""
+"""A create lasts up to half a minute, until its order can no longer fail early; common rates start no more in that time."""
 
 
 class PacedCreates:
-    """The Temporal workers of this process that run create activities, one per known account.
+    """The workers of this process that run creates, one for each account.
 
-    The process that starts or watches a location's inventory serves its account before anything is ordered there. Others follow
-    at their next check of all clusters. So a create queue never waits long for a worker.
+    The worker that starts a location's inventory, and the one that watches it, serve its account before the first order; the
+    others start when they next list all clusters. So every queue of creates soon has workers.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PacedCreates:
         self._stopped = False
 
     def serve(self, locations: Iterable[WatchedLocation]) -> None:
-        """Serve the creates of the locations' accounts from now on."""
+        """Run the creates of the locations' accounts from now on."""
         for account in () if self._stopped else paced_accounts(locations):
             running = self._running.get(account)
             if running is None or running.done():
@@ -59,7 +59,7 @@ class PacedCreates:
                 self._running[account] = asyncio.create_task(_run(worker, account))
 
     async def stop(self) -> None:
-        """Accept no more creates, and finish those in flight."""
+        """Take no more creates, and finish those in progress."""
         self._stopped = True
         running = {account: task for account, task in self._running.items() if not task.done()}
         await asyncio.gather(*(self._workers[account].shutdown() for account in running))
@@ -79,8 +79,8 @@ class PacedCreates:
 
 
 async def _run(worker: Worker, account: str) -> None:
-    """Run until shut down. A worker that fails is logged; `serve` starts another at the next check."""
+    """Run until shut down. A worker that fails is logged, and replaced at the next call of `serve`."""
     try:
         await worker.run()
-    except Exception as error:  # Any error of the SDK: creates must be served again.
-        log.warning("creates of %s are not served (%s); trying again at the next check", account, error)
+    except Exception as error:  # The SDK may raise anything; the account must get a new worker.
+        log.warning("the worker for creates of %s failed (%s); it will be replaced", account, error)
