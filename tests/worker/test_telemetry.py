@@ -58,6 +58,8 @@ asyncio.run(main(*sys.argv[1:]))
 os._exit(0)
 """
 NOTHING: Mapping[str, str] = {}
+INVENTORY = {"look": "50ms", "rest": "200ms", "audit": "1m"}
+"""Few audits: one that is in flight when its only worker stops delays the stop by the grace period of 5 s."""
 Working = Callable[..., AbstractContextManager[Machine]]
 
 
@@ -142,7 +144,7 @@ def test_one_trace_leads_from_a_message_to_the_slice_that_is_ready(watched: Work
     wanted = {names.EVALUATE, names.CREATE, "REQUESTING", "READY"}
 
     async def story(machine: Machine) -> None:
-        async with staged(machine) as stage:
+        async with staged(machine, inventory=INVENTORY) as stage:
             await _submitted(stage, environment=tracing_on)
             await _ready(stage)
             seen = await until(_spans(collector, SUBMITTED), lambda seen: wanted <= seen.keys())
@@ -195,7 +197,7 @@ def test_an_evaluation_is_in_the_trace_of_a_message_that_arrived_while_it_ran(
                 return await super().evaluate(cluster)
 
         monkeypatch.setattr(assembly, "EvaluateActivities", Overtaken)
-        async with staged(machine, start=False) as stage, served_here(stage, monkeypatch):
+        async with staged(machine, start=False, inventory=INVENTORY) as stage, served_here(stage, monkeypatch):
             await _ready(stage)
 
         message = next(span for span in spans.get_finished_spans() if span.name == SUBMITTED)
@@ -218,7 +220,7 @@ def test_an_evaluation_is_in_the_trace_of_a_message_that_arrived_while_it_ran(
 
 def test_metrics_are_sent_to_a_collector(watched: Working, collector: Collector) -> None:
     async def story(machine: Machine) -> None:
-        async with staged(machine) as stage:
+        async with staged(machine, inventory=INVENTORY) as stage:
             await _submitted(stage)
             await _ready(stage)
 
@@ -237,7 +239,7 @@ def test_prometheus_scrapes_the_state_of_the_fleet(watched: Working) -> None:
 
     async def story(machine: Machine) -> None:
         groups = (group("first", zone="a", max_slices=2, priority=1), group("second", zone="b", max_slices=2, priority=2))
-        async with staged(machine, *groups) as stage, aiohttp.ClientSession() as session:
+        async with staged(machine, *groups, inventory=INVENTORY) as stage, aiohttp.ClientSession() as session:
 
             async def lines() -> list[str]:
                 async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
