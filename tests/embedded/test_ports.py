@@ -1,11 +1,11 @@
-"""Ports for servers that are about to start."""
+"""Free ports for servers that are about to start."""
 
 import subprocess
 import sys
 
-from worker.ports import free_port
+from embedded.ports import free_port
 
-CLAIM = "from worker.ports import free_port; print(free_port({port}), flush=True); input()"
+CLAIM = "from embedded.ports import free_port; print(free_port({port}), flush=True); input()"
 
 
 def test_services_that_start_at_once_do_not_take_the_same_port() -> None:

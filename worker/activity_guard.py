@@ -1,4 +1,4 @@
-"""Activities while their worker lives and when it stops: calls to a cloud see to that themselves, all else is seen to here."""
+"""Interceptor: heartbeat every activity and fail it at once when the worker shuts down; cloud calls manage both themselves."""
 
 import asyncio
 from typing import Any
@@ -9,27 +9,27 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from penstock.contract import names
 
-BY_THEMSELVES = frozenset({names.CREATE, names.OBSERVE, names.DELETE, names.WATCH})
-"""Activities that heartbeat, and see that their worker stops, by themselves.
+UNGUARDED = frozenset({names.CREATE, names.OBSERVE, names.DELETE, names.WATCH})
+"""Activities that heartbeat and handle the worker's shutdown themselves.
 
-The others ask workflows how they are. A worker that stops answers no more, so one that is alone would wait for itself.
+The others query workflows. A worker that stops answers no queries, so a single worker would wait for itself.
 """
 BEATS = 3
-"""Heartbeats within the time after which an activity counts as lost."""
+"""Heartbeats per heartbeat timeout."""
 
 
-class Stopping(Interceptor):
-    """Heartbeats for activities, and ends them as soon as their worker is told to stop: another one does them again."""
+class ActivityGuard(Interceptor):
+    """Heartbeat activities, and fail them as soon as their worker stops, so that another worker retries them."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - its name in the SDK
-        """Between the worker and the activity."""
-        return _EndsWithWorker(next)
+        """Wrap one activity."""
+        return _GuardedActivity(next)
 
 
-class _EndsWithWorker(ActivityInboundInterceptor):
+class _GuardedActivity(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - its name in the SDK
         work = self.next.execute_activity(input)
-        if activity.info().activity_type in BY_THEMSELVES:
+        if activity.info().activity_type in UNGUARDED:
             return await work
         working, stopped = asyncio.ensure_future(work), asyncio.create_task(activity.wait_for_worker_shutdown())
         beating = asyncio.create_task(_beat())
@@ -37,14 +37,14 @@ class _EndsWithWorker(ActivityInboundInterceptor):
             await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
-            raise ApplicationError("the worker was told to stop; another one does this again", type="WorkerStopped")
+            raise ApplicationError("the worker is stopping; another worker retries this activity", type="WorkerStopped")
         finally:
             for task in (stopped, beating, working):
                 task.cancel()
 
 
 async def _beat() -> None:
-    """For as long as it lasts; what is done before the first beat costs none."""
+    """Heartbeat until cancelled. The first beat is delayed, so short activities send none."""
     timeout = activity.info().heartbeat_timeout
     while timeout is not None:
         await asyncio.sleep(timeout.total_seconds() / BEATS)

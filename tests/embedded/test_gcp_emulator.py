@@ -1,8 +1,7 @@
-"""`make run PROVIDER=gcp-emulator`: the whole autoscaler on Google's emulated clouds, in one command."""
+"""`make run PROVIDER=gcp-emulator` runs the whole autoscaler on an emulator of Google's clouds."""
 
 import asyncio
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,33 +14,28 @@ from penstock.contract.answers import ClusterStatus
 from penstock.model.slices import SliceState
 from tests.activities.waiting import until
 from tests.cli.running import Commands
-from tests.worker.embedded import SECONDS, Embedded, servers_of
+from tests.embedded.launched import EXAMPLES, SECONDS, Embedded, servers_of, taken_port
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the kernel ends orphans, and /proc lists processes, on Linux only"
 )
-EXAMPLES = Path(__file__).parents[2] / "examples"
 WANTED = {"v5e-16": 4, "v5e-16-spot": 2, "v6e-8-queued": 1, "l4": 2, "cpu-16": 3}
 """Slices that the example's demand takes."""
 
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[Embedded]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        taken = listener.getsockname()[1]
+    with taken_port() as taken:
         service = Embedded(tmp_path, provider="gcp-emulator", port=taken, ui_port=taken)
         service.cluster_file = EXAMPLES / "cluster-gcp.yaml"
+        service.data_dir = tmp_path / ".penstock" / "gcp-emulator"
         yield service
-    if service.process is not None:
-        service.process.kill()
-        service.process.wait()
+    service.end()
 
 
 @pytest.fixture
-def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine on which nobody is logged in."""
+def logged_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Google credentials."""
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
@@ -57,9 +51,8 @@ def test_the_example_of_googles_clouds_runs_in_one_command(embedded: Embedded) -
         await embedded.ready()
         assert servers_of(embedded) == ["emulators.gcp", "server start-dev"]
         assert "Google emulator: starting… ready in " in embedded.output
-        assert "demand submit examples/demand-gcp.json" in embedded.output
 
-        penstock = Commands({"TEMPORAL_ADDRESS": embedded.address, "TEMPORAL_NAMESPACE": "default"})
+        penstock = Commands(folder=embedded.folder)
         done = await asyncio.to_thread(penstock, "demand", "submit", str(EXAMPLES / "demand-gcp.json"))
         assert done.returncode == 0, done.stdout + done.stderr
         autoscaler = AutoscalerClient(await connect(address=embedded.address, namespace="default"), "demo-gcp")
@@ -70,14 +63,14 @@ def test_the_example_of_googles_clouds_runs_in_one_command(embedded: Embedded) -
         examined = await asyncio.to_thread(penstock.json, "doctor")
         assert examined["healthy"], examined
 
-        assert embedded.send(signal.SIGINT) == 0
+        assert embedded.send(signal.SIGTERM) == 0
         await embedded.nothing_left()
 
     asyncio.run(story())
 
 
-@pytest.mark.usefixtures("nobody")
-def test_without_the_emulator_missing_credentials_are_told_at_the_start(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("logged_out")
+def test_without_the_emulator_missing_credentials_are_reported_at_the_start(tmp_path: Path) -> None:
     service = Embedded(tmp_path)
     service.cluster_file = EXAMPLES / "cluster-gcp.yaml"
 
@@ -86,12 +79,8 @@ def test_without_the_emulator_missing_credentials_are_told_at_the_start(tmp_path
         await service.ready()
         assert service.output.count("credentials: No usable Google credentials") == 1
         assert "gcloud auth application-default login" in service.output
-        assert service.send(signal.SIGINT) == 0
-        await service.nothing_left()
 
     try:
         asyncio.run(story())
     finally:
-        if service.process is not None:
-            service.process.kill()
-            service.process.wait()
+        service.end()

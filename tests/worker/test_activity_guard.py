@@ -1,4 +1,4 @@
-"""Activities are kept alive while they work, and do not hold up a worker that is told to stop."""
+"""Activities heartbeat while they run, and do not delay a worker that stops."""
 
 import asyncio
 from dataclasses import replace
@@ -12,11 +12,11 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from penstock.contract import names
 from tests.activities.waiting import until
-from worker.stopping import Stopping
+from worker.activity_guard import ActivityGuard
 
 
 class Patient(ActivityInboundInterceptor):
-    """An activity that lasts until it is let go."""
+    """An activity that runs until the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.go, self.cancelled = asyncio.Event(), asyncio.Event(), False
@@ -39,8 +39,8 @@ def _environment(kind: str, beats: list[tuple[Any, ...]]) -> ActivityEnvironment
 
 
 async def _run(patient: Patient, environment: ActivityEnvironment) -> Any:
-    told = ExecuteActivityInput(fn=_run, args=(), executor=None, headers={})
-    return await environment.run(Stopping().intercept_activity(patient).execute_activity, told)
+    call = ExecuteActivityInput(fn=_run, args=(), executor=None, headers={})
+    return await environment.run(ActivityGuard().intercept_activity(patient).execute_activity, call)
 
 
 def test_a_long_activity_heartbeats_and_is_finished() -> None:
@@ -58,13 +58,13 @@ def test_a_long_activity_heartbeats_and_is_finished() -> None:
     asyncio.run(story())
 
 
-def test_a_question_to_a_workflow_is_left_to_another_worker_when_this_one_stops() -> None:
+def test_an_activity_that_queries_workflows_is_left_to_another_worker_when_this_one_stops() -> None:
     async def story() -> None:
         patient, environment = Patient(), _environment(names.EVALUATE, [])
         running = asyncio.create_task(_run(patient, environment))
         await patient.begun.wait()
         environment.worker_shutdown()
-        with pytest.raises(ApplicationError, match="told to stop") as caught:
+        with pytest.raises(ApplicationError, match="the worker is stopping") as caught:
             await running
         assert not caught.value.non_retryable
 
