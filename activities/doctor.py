@@ -1,20 +1,19 @@
-"""DoctorActivities a worker's surroundings: what it can reach, with the credentials it has, and what to do about the rest."""
+"""The checks of `penstock doctor` in a worker: Temporal, clocks, clusters, cloud accounts and locations, each with its fix."""
 
-import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import import_module
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from temporalio import activity
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.providers.gcp import opening as gcp
-from activities.providers.port import Invalid, Order, PermissionDenied, ProviderError
+from activities.clock_skew import compare_clocks
+from activities.providers.kinds import SampleOrder, runtime_of
+from activities.providers.port import Invalid, PermissionDenied, ProviderError
 from activities.providers.registry import Providers
 from activities.provision import order_of
 from activities.temporal_reads import gather_limited, state_of
@@ -24,30 +23,17 @@ from penstock.contract.inventories import WatchedLocation
 from penstock.core.answers.status import status_of
 from penstock.core.state.specs import locations_of, spec_of
 from penstock.core.state.state import AutoscalerState
-from penstock.model.cluster import ClusterConfig, ScaleGroup
+from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Availability
 from penstock.wording import counted
 
-GREATEST_SKEW_SECONDS = 10.0
-"""Between clocks: deadlines and blocks are minutes, and a busy worker takes seconds to begin what the server started."""
-SET_CLOCK = "set the clock of the worker's machine, by NTP: deadlines and the ends of blocks are counted by it"
-
-
-@runtime_checkable
-class Labelling(Protocol):
-    """A provider whose resources carry labels that somebody may have changed."""
-
-    async def strays(self, location: str, *, cluster: str) -> Sequence[str]:
-        """Names of resources that carry the cluster's label and are yet not its own."""
-        ...
-
 
 class _Account(NamedTuple):
-    """Groups, of whatever cluster, that are paid by the same project."""
+    """A cloud account, and one order of each group that buys from it, in any cluster."""
 
     kind: str
     name: str
-    groups: tuple[tuple[ClusterConfig, ScaleGroup], ...]
+    orders: tuple[SampleOrder, ...]
 
 
 class DoctorActivities:
@@ -59,8 +45,8 @@ class DoctorActivities:
 
     @activity.defn(name=names.RUN_DOCTOR)
     async def doctor(self) -> DoctorReport:
-        """Look at the namespace, the clocks, every cluster, every account, and every location."""
-        server = _skew("Temporal's clock", theirs=activity.info().started_time, within=0.0)
+        """Check the namespace, the clocks, and every cluster, account and location."""
+        server = compare_clocks("Temporal's clock", theirs=activity.info().started_time, within=0.0)
         clusters = await self._clusters()
         states = await gather_limited(clusters, lambda cluster: state_of(self._client, cluster))
         running = {cluster: state for cluster, state in zip(clusters, states, strict=True) if state is not None}
@@ -82,7 +68,7 @@ class DoctorActivities:
             request = ListSearchAttributesRequest(namespace=namespace)
             listed = await self._client.operator_service.list_search_attributes(request)
         except RPCError as error:
-            return Finding(subject=subject, ok=True, message=f"the server does not say which there are ({error.message})")
+            return Finding(subject=subject, ok=True, message=f"the server does not list them ({error.message})")
         missing = [name for name in names.SEARCH_ATTRIBUTES if name not in listed.custom_attributes]
         if not missing:
             return Finding(subject=subject, ok=True, message=f"registered in namespace {namespace}")
@@ -91,91 +77,69 @@ class DoctorActivities:
         return Finding(subject=subject, ok=False, message=f"missing in namespace {namespace}: {', '.join(missing)}", fix=fix)
 
     async def _location(self, location: WatchedLocation) -> list[Finding]:
-        """Whether one location of one cluster can be listed, and whether all that is labelled there is the cluster's."""
+        """Whether a location can be listed, and whether it has resources with wrong labels."""
         subject = f"{location.cluster}: {location.key}"
         began = time.monotonic()
         try:
             provider = await self._providers.of(location.provider, location.settings)
             listing = await provider.list(location.name, cluster=location.cluster)
-            strays = await provider.strays(location.name, cluster=location.cluster) if isinstance(provider, Labelling) else ()
+            mislabelled = await provider.mislabelled(location.name, cluster=location.cluster)
         except ProviderError as error:
             return [Finding(subject=subject, ok=False, message=str(error), fix=_fix(error, location))]
-        told = f"{counted(len(listing.items), 'resource')}, listed in {time.monotonic() - began:.2f} s"
-        found = [Finding(subject=subject, ok=True, message=told)]
+        message = f"{counted(len(listing.items), 'resource')}, listed in {time.monotonic() - began:.2f} s"
+        found = [Finding(subject=subject, ok=True, message=message)]
         if not listing.complete:
-            fix = "the cloud could not reach all of it; nothing there is believed lost meanwhile"
+            fix = "the cloud could not reach all of it; Penstock counts nothing there as lost until a listing is complete"
             found = [Finding(subject=subject, ok=False, message="the list is not complete", fix=fix)]
-        if strays:
-            message = f"{', '.join(strays)}: labelled as {location.cluster}'s, but labels and metadata do not agree"
-            fix = "Penstock does not touch what is not surely its own: mend the labels, or delete them by hand"
+        if mislabelled:
+            message = f"{', '.join(mislabelled)}: labelled as {location.cluster}'s, but labels and metadata do not agree"
+            fix = "Penstock does not touch resources that may not be its own: correct the labels, or delete them by hand"
             found.append(Finding(subject=f"{subject} labels", ok=False, message=message, fix=fix))
         return found
 
 
 def _cluster(cluster: str, state: AutoscalerState) -> list[Finding]:
-    """Whether it works, and which of its groups cannot be asked until people mend something."""
-    told = f"{counted(len(state.slices), 'slice')}, configuration {state.config_revision}"
-    found = [Finding(subject=cluster, ok=True, message=told)]
+    """Whether the cluster works, and which of its groups are blocked until an operator fixes something."""
+    message = f"{counted(len(state.slices), 'slice')}, configuration {state.config_revision}"
+    found = [Finding(subject=cluster, ok=True, message=message)]
     if state.recovery is not None:
         waited = ", ".join(state.recovery.waiting) or "its slices' reports"
         found = [Finding(subject=cluster, ok=False, message=f"recovers: {state.recovery.reason}", fix=f"it waits for {waited}")]
     disabled = [group for group in status_of(state).groups if group.availability is Availability.DISABLED]
-    fix = "mend it, then: penstock clear-block --cluster " + cluster
+    fix = "fix it, then: penstock clear-block --cluster " + cluster
     found += [Finding(subject=f"{cluster}: {group.name}", ok=False, message=group.reason, fix=fix) for group in disabled]
     return found
 
 
 def _accounts(configs: Sequence[ClusterConfig]) -> list[_Account]:
-    """The accounts that something can be told of."""
-    held: dict[tuple[str, str], list[tuple[ClusterConfig, ScaleGroup]]] = {}
+    """The accounts of all clusters."""
+    orders: dict[tuple[str, str], list[SampleOrder]] = {}
     for config in configs:
         for group in config.groups:
-            if group.provider.kind in gcp.KINDS:
-                held.setdefault((group.provider.kind, group.provider.account), []).append((config, group))
-    return [_Account(kind, name, tuple(groups)) for (kind, name), groups in sorted(held.items())]
+            sample = SampleOrder(order_of(spec_of(config, group, "sample", "doctor")), group.max_slices)
+            orders.setdefault((group.provider.kind, group.provider.account), []).append(sample)
+    return [_Account(kind, name, tuple(samples)) for (kind, name), samples in sorted(orders.items())]
 
 
 async def _account(account: _Account, environ: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Orders that would be refused, credentials, the cloud's clock, and quotas."""
-    google: Any = await asyncio.to_thread(import_module, "activities.providers.gcp.examination")
-    wanted = [google.Wanted(_order(config, group), group.max_slices) for config, group in account.groups]
+    """Orders that would be refused, and what the provider kind checks of an account."""
+    try:
+        runtime = runtime_of(account.kind)
+    except Invalid:
+        return []  # The listing of each of its locations reports that.
     found = []
-    for (config, group), one in zip(account.groups, wanted, strict=True):
+    for order, _ in account.orders:
         try:
-            await asyncio.to_thread(google.check_order, account.kind, one.order)
+            await runtime.check_order(order)
         except ProviderError as error:
             fix = "correct the group's provider: penstock config apply FILE"
-            found.append(Finding(subject=f"{config.cluster}: {group.name}", ok=False, message=str(error), fix=fix))
-    try:
-        connection = gcp.connection_of(account.groups[0][1].provider.settings, environ)
-    except Invalid:
-        return found  # Every group of the account has said so.
-    credentials = await google.credentials(account.name, connection)
-    found.append(credentials)
-    if credentials.ok:
-        clock = await google.clock(account.kind, connection)
-        found += [] if clock is None else [_skew(f"{account.name}: clock", theirs=clock.at, within=clock.within)]
-        found += await google.quotas(account.name, connection, wanted) if account.kind == "gce" else []
-    return found
-
-
-def _order(config: ClusterConfig, group: ScaleGroup) -> Order:
-    """A slice of the group as it would be ordered; it never is."""
-    return order_of(spec_of(config, group, "examined", "doctor"))
-
-
-def _skew(subject: str, *, theirs: datetime, within: float) -> Finding:
-    """Whether this machine's clock agrees with another's, as closely as that can be told."""
-    seconds = (datetime.now(UTC) - theirs).total_seconds()
-    if abs(seconds) - within <= GREATEST_SKEW_SECONDS:
-        return Finding(subject=subject, ok=True, message="agrees with the worker's")
-    told = f"the worker's is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} it"
-    return Finding(subject=subject, ok=False, message=told, fix=SET_CLOCK)
+            found.append(Finding(subject=f"{order.cluster}: {order.group}", ok=False, message=str(error), fix=fix))
+    return found + await runtime.check_account(account.name, account.orders, environ)
 
 
 def _fix(error: ProviderError, location: WatchedLocation) -> str:
     if isinstance(error, PermissionDenied):
         return f"give the worker's credentials access to {error.subject}"
     if isinstance(error, Invalid):
-        return f"correct the provider of the groups in {location.name}: penstock config apply FILE"
-    return f"see that the worker can reach {location.provider}; it goes on trying by itself"
+        return error.fix or f"correct the provider of the groups in {location.name}: penstock config apply FILE"
+    return f"check that the worker can reach {location.provider}; it keeps retrying by itself"

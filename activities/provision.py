@@ -12,7 +12,7 @@ from activities.heartbeats import BEAT_SECONDS
 from activities.metrics import count_create_error
 from activities.providers import port
 from activities.providers.port import FailureKind, Gone, Order, Queued, Sighting
-from activities.providers.registry import CONNECTION_SETTINGS, Providers
+from activities.providers.registry import Providers
 from activities.wakeups import Wakeups
 from penstock.contract import names
 from penstock.contract.metrics import TRANSIENT
@@ -92,7 +92,7 @@ def order_of(spec: SliceSpec) -> Order:
         variant=spec.variant,
         preemptible=spec.preemptible,
         queued=spec.queued,
-        settings={name: value for name, value in spec.location.settings.items() if name not in CONNECTION_SETTINGS},
+        settings=spec.location.settings,
     )
 
 

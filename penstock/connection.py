@@ -1,4 +1,4 @@
-"""The way to a Temporal server: address, namespace, keys and certificates from the environment, as its own tools read them."""
+"""Connect to a Temporal server, with settings from the environment as Temporal's own tools read them."""
 
 import asyncio
 import logging
@@ -15,32 +15,36 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from penstock.contract.addresses import DEFAULT_ADDRESS
+from penstock.notes import read_note as read_note  # Exported: the one way to find a service of `make run`.
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 _LOGGER = logging.getLogger(__name__)
 CLIENT, WORKER = "penstock-client", "penstock-worker"
-"""The services that spans come from, unless OTEL_SERVICE_NAME says otherwise."""
+"""Service names in traces, unless OTEL_SERVICE_NAME is set."""
 FLUSH_SECONDS = 2.0
-"""For the spans of a process that ends: a collector that is down is not waited for any longer."""
+"""How long a process that ends waits for its last spans to be sent. The collector may be down."""
 
 
-TLS_ADVICE = "TLS is used, for a key, a certificate or TEMPORAL_TLS is set; if the server has none, set TEMPORAL_TLS=false"
-_BESIDES = ("TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_TLS")
-"""How the variables begin that name other places where settings are."""
+TLS_ADVICE = (
+    "TLS is on, because an API key, a certificate or TEMPORAL_TLS is set; if the server has no TLS, set TEMPORAL_TLS=false"
+)
+_CONFIG_VARIABLES = ("TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_TLS")
+"""Prefixes of the variables that name a configuration file, a profile in it, or files with certificates."""
 
 
 class BadConnection(Exception):
-    """What is said about the server cannot be used: names it, and where it was said."""
+    """A connection setting is unusable: names the setting and its source."""
 
 
 async def connect(
     *, address: str | None = None, namespace: str | None = None, traced: bool = True, quiet: bool = False
 ) -> Client:
-    """A client of the server that the environment names, or the one given; traced if the environment asks for traces.
+    """Connect to the given server, else the one in the environment, else the one that `make run` started here.
 
-    Raises `BadConnection`. `quiet` keeps the SDK's warnings off standard error, for a program that has words of its own for them.
+    Spans are sent if the environment asks for traces and `traced` is true. `quiet` keeps the SDK's warnings off standard error,
+    for programs that report failures themselves. Raises `BadConnection`.
     """
     settings = connect_settings(address=address, namespace=namespace)
     interceptors = [_tracing()] if traced and asks_for_traces() and can_trace() else []
@@ -54,33 +58,37 @@ async def connect(
 
 
 def connect_settings(*, address: str | None = None, namespace: str | None = None) -> ClientConnectConfig:
-    """Where the server is and how one is let in: what is given here, else what the environment or its profile says."""
-    settings = told_settings()
+    """Connection settings by precedence: arguments, the environment or its profile, a running `make run`, the default address.
+
+    Raises `BadConnection`.
+    """
+    settings = _environment_settings()
     if address is not None:
         settings["target_host"] = address
     if namespace is not None:
         settings["namespace"] = namespace
-    settings.setdefault("target_host", DEFAULT_ADDRESS)
+    if "target_host" not in settings:
+        settings["target_host"] = read_note("address") or DEFAULT_ADDRESS
     return settings
 
 
-def told_settings() -> ClientConnectConfig:
-    """What the environment or its profile says about the server; raises `BadConnection`."""
+def _environment_settings() -> ClientConnectConfig:
+    """Connection settings of the environment or its profile; raises `BadConnection`."""
     try:
         return ClientConfig.load_client_connect_config()
     except OSError as error:
-        raise BadConnection(f"{error.filename} cannot be read: {error.strerror}; {_where_told()}") from None
+        raise BadConnection(f"{error.filename} cannot be read: {error.strerror}; {_fix()}") from None
     except RuntimeError as error:
-        raise BadConnection(f"Temporal's settings cannot be used: {' '.join(str(error).split())}; {_where_told()}") from None
+        raise BadConnection(f"Temporal's settings cannot be used: {' '.join(str(error).split())}; {_fix()}") from None
 
 
-def _where_told() -> str:
-    told = sorted(name for name in os.environ if name.startswith(_BESIDES))
-    return f"correct or unset {', '.join(told)}" if told else "correct Temporal's configuration file"
+def _fix() -> str:
+    variables = sorted(name for name in os.environ if name.startswith(_CONFIG_VARIABLES))
+    return f"correct or unset {', '.join(variables)}" if variables else "correct Temporal's configuration file"
 
 
 def asks_for_traces(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether an environment asks for traces, in OpenTelemetry's own variables."""
+    """Whether OpenTelemetry's own variables in the environment ask for traces."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip()
@@ -91,19 +99,21 @@ def asks_for_traces(environment: Mapping[str, str] = os.environ) -> bool:
 
 @cache
 def can_trace() -> bool:
-    """Whether the packages that traces need are here. A program may ask for traces of its own, so it is only told if not."""
+    """Whether the packages for traces are installed. If not, log it once: the variables may be meant for another library."""
     try:
         import opentelemetry.exporter.otlp.proto.grpc.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401
     except ModuleNotFoundError as error:
-        _LOGGER.warning("no traces are sent: %s; install penstock[traces]", error)
+        _LOGGER.warning(
+            "no traces are sent: %s; install penstock[traces], or run `make install-traces` in the source tree", error
+        )
         return False
     return True
 
 
 @cache
 def tracer_provider(service: str) -> "TracerProvider":
-    """The process's own way to a collector, by OTLP over gRPC. It leaves the program's global provider alone."""
+    """A tracer provider that sends spans by OTLP over gRPC. The program's global provider is not changed."""
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -116,17 +126,17 @@ def tracer_provider(service: str) -> "TracerProvider":
 
 
 async def flush_traces(service: str = CLIENT) -> None:
-    """Send the spans of a process that is about to end at once."""
+    """Send the last spans of a process that is about to end."""
     if not (asks_for_traces() and can_trace()):
         return
     loop, sent = asyncio.get_running_loop(), asyncio.Event()
 
     def flush() -> None:
         tracer_provider(service).force_flush()
-        with suppress(RuntimeError):  # Too late: the loop is closed.
+        with suppress(RuntimeError):  # The loop is closed already.
             loop.call_soon_threadsafe(sent.set)
 
-    # A thread of its own, because flushing knows no deadline and a loop would not end before a thread of its own.
+    # A daemon thread: flushing takes no deadline, and asyncio.run would wait for a thread of its own pool.
     Thread(target=flush, daemon=True).start()
     with suppress(TimeoutError):
         await asyncio.wait_for(sent.wait(), FLUSH_SECONDS)
@@ -134,7 +144,7 @@ async def flush_traces(service: str = CLIENT) -> None:
 
 @cache
 def _quiet_runtime() -> Runtime:
-    """One for the process: each has threads of its own."""
+    """One per process, because each runtime has its own threads."""
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(TelemetryFilter(core_level="ERROR", other_level="ERROR"))))
 
 

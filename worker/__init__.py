@@ -1,1 +1,1 @@
-"""The composition root: what a worker process is made of."""
+"""The service: a process that runs Penstock's workflows and activities for a Temporal server."""

@@ -1,4 +1,4 @@
-"""What a worker is made of: every workflow and activity, on one connection."""
+"""Assemble a worker: every workflow and activity on one connection, with its limits and interceptors."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -18,11 +18,11 @@ from activities.wakeups import Wakeups
 from activities.watch import WatchActivities
 from penstock.connection import WORKER, flush_traces
 from penstock.contract.inventories import WatchedLocation
+from worker.activity_guard import ActivityGuard
 from worker.credentials import CredentialsCheck
 from worker.pacing import PacedCreates
 from worker.sandbox import production_runner
 from worker.settings import Settings
-from worker.stopping import Stopping
 from worker.telemetry import tracing
 from workflows.autoscaler import AutoscalerWorkflow
 from workflows.doctor import DoctorWorkflow
@@ -31,20 +31,20 @@ from workflows.slice_lifecycle import SliceLifecycleWorkflow
 from workflows.verification import VerifyWorkflow
 
 WORKFLOWS: tuple[type, ...] = (AutoscalerWorkflow, SliceLifecycleWorkflow, InventoryWorkflow, VerifyWorkflow, DoctorWorkflow)
-"""Every workflow, for workers and for those who replay histories."""
+"""Every workflow type, for workers and for replay."""
 
 STICKY_TIMEOUT = timedelta(seconds=1)
-"""How long the workflows of a worker that was killed wait for it before another one takes them over."""
+"""How long a workflow task waits for the worker that has the workflow cached, before any worker may take it."""
 GRACE = timedelta(seconds=5)
-"""For activities under way when the worker is stopped: one call to a cloud."""
+"""For activities in flight when the worker stops: enough for one call to a cloud."""
 CACHED_WORKFLOWS = 2000
-"""About 0.2 MB each: those of a cluster of that many slices are never read from their histories while they are awake."""
+"""About 0.2 MB each. A cluster of that many slices runs without replaying histories."""
 CONCURRENT_ACTIVITIES = 500
-"""They wait for clouds most of the time; each location's look-out holds one for good."""
+"""They mostly wait for clouds; each location's watch occupies one all the time."""
 
 
 class Assembly(NamedTuple):
-    """A worker, those of paced creates, what it does beside its tasks, and how what it holds is closed."""
+    """A worker, its paced creates, its periodic check of inventories, and the function that closes its resources."""
 
     worker: Worker
     paced: PacedCreates
@@ -53,9 +53,9 @@ class Assembly(NamedTuple):
 
 
 def assembled(client: Client, settings: Settings) -> Assembly:
-    """A worker on a connection, ready to run."""
+    """Build a worker on a connection; it is not started yet."""
     providers, wakeups, traces = Providers(), Wakeups(), tracing(settings)
-    interceptors = [Stopping(), *([traces] if traces else [])]
+    interceptors = [ActivityGuard(), *([traces] if traces else [])]
     provisioning = ProvisionActivities(providers, wakeups)
     credentials = CredentialsCheck()
     paced = PacedCreates(
@@ -100,12 +100,12 @@ def assembled(client: Client, settings: Settings) -> Assembly:
     )
 
 
-def _activities(client: Client, providers: Providers, rolls: RecoveryActivities) -> list[Callable[..., Any]]:
+def _activities(client: Client, providers: Providers, recovery: RecoveryActivities) -> list[Callable[..., Any]]:
     return [
         EvaluateActivities(client).evaluate,
         AuditActivities(client, providers).audit,
-        rolls.collect_reports,
-        rolls.keep_inventories,
+        recovery.collect_reports,
+        recovery.keep_inventories,
         VerifyActivities(client, providers).verify_cluster,
         DoctorActivities(client, providers).doctor,
     ]

@@ -1,4 +1,4 @@
-"""Search attributes: registered with the server, where it lets a worker do so."""
+"""Register the search attributes with the server, where it permits that."""
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
@@ -9,11 +9,11 @@ from penstock.contract.names import SEARCH_ATTRIBUTES
 
 
 class Unregistered(Exception):
-    """The server lacks search attributes and does not let this worker add them: says what to do."""
+    """Search attributes are missing and this worker may not add them; the message has the fix."""
 
 
 async def register_attributes(client: Client) -> tuple[str, ...]:
-    """Add what the namespace lacks; returns what was added."""
+    """Add the search attributes that the namespace lacks; returns their names. Raises `Unregistered`."""
     service, namespace = client.operator_service, client.namespace
     try:
         listed = await service.list_search_attributes(ListSearchAttributesRequest(namespace=namespace))
@@ -22,7 +22,7 @@ async def register_attributes(client: Client) -> tuple[str, ...]:
             wanted = dict.fromkeys(missing, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD)
             await service.add_search_attributes(AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted))
     except RPCError as error:
-        if error.status == RPCStatusCode.ALREADY_EXISTS:  # Another worker was quicker.
+        if error.status == RPCStatusCode.ALREADY_EXISTS:  # Another worker was faster.
             return ()
         raise Unregistered(_advice(namespace, error)) from error
     return missing

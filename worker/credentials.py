@@ -1,13 +1,11 @@
-"""Credentials of the clouds that this process works for: looked for once, and told if they are missing."""
+"""The check of cloud credentials: once per provider kind, with one log line if they are missing."""
 
 import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any
 
-from activities.providers.gcp import opening as gcp
+from activities.providers.kinds import runtime_of
 from activities.providers.port import Invalid
 from penstock.contract.inventories import WatchedLocation
 
@@ -15,45 +13,54 @@ log = logging.getLogger("worker")
 
 
 class CredentialsCheck:
-    """Says in one line what is missing, as soon as there is a location that needs it. Whoever needs them says so again."""
+    """Logs missing credentials as soon as a location needs them. Calls without them fail with the same message."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
-        self._checking: asyncio.Task[None] | None = None
+        self._checks: dict[str, asyncio.Task[None]] = {}
+        self._logged: set[str] = set()
 
     def on_locations(self, locations: Sequence[WatchedLocation]) -> None:
-        """Check once, for the first location that asks for it."""
-        needing = first_needing(locations, self._environ) if self._checking is None else None
-        if needing is not None:
-            self._checking = asyncio.create_task(_tell(needing))
+        """Check each provider kind once, for the first location that needs credentials."""
+        for kind, location in needing_credentials(locations, self._environ).items():
+            if kind not in self._checks:
+                self._checks[kind] = asyncio.create_task(self._check(location))
 
     def stop(self) -> None:
-        """Nobody waits for the answer any more."""
-        if self._checking is not None:
-            self._checking.cancel()
+        """Cancel the checks in progress."""
+        for check in self._checks.values():
+            check.cancel()
+
+    async def _check(self, location: WatchedLocation) -> None:
+        missing = await runtime_of(location.provider).missing_credentials()
+        if missing is not None and missing not in self._logged:
+            self._logged.add(missing)
+            log.error("%s: %s", location.account, missing)
 
 
-def first_needing(locations: Sequence[WatchedLocation], environ: Mapping[str, str] = os.environ) -> WatchedLocation | None:
-    """The first location that cannot be reached without Google's credentials."""
-    return next((location for location in locations if location.provider in gcp.KINDS and _asks_google(location, environ)), None)
+def needing_credentials(
+    locations: Sequence[WatchedLocation], environ: Mapping[str, str] = os.environ
+) -> dict[str, WatchedLocation]:
+    """The first location of each provider kind that cannot be used without credentials."""
+    found: dict[str, WatchedLocation] = {}
+    for location in locations:
+        if location.provider not in found and _needs_credentials(location, environ):
+            found[location.provider] = location
+    return found
 
 
-async def missing_credentials() -> str | None:
-    """One sentence with the fix if this process has no credentials that Google takes. It may wait for the network."""
-    checks: Any = await asyncio.to_thread(import_module, "activities.providers.gcp.credentials")
-    sentence: str | None = await asyncio.to_thread(checks.check_credentials)
-    return sentence
+async def missing_credentials(locations: Sequence[WatchedLocation], environ: Mapping[str, str] = os.environ) -> list[str]:
+    """One sentence with the fix for each kind of credentials that the locations need and this process lacks.
+
+    It may wait for the network.
+    """
+    kinds = needing_credentials(locations, environ)
+    missing = await asyncio.gather(*(runtime_of(kind).missing_credentials() for kind in kinds))
+    return list(dict.fromkeys(sentence for sentence in missing if sentence is not None))
 
 
-def _asks_google(location: WatchedLocation, environ: Mapping[str, str]) -> bool:
+def _needs_credentials(location: WatchedLocation, environ: Mapping[str, str]) -> bool:
     try:
-        reached = gcp.connection_of(location.settings, environ)
+        return runtime_of(location.provider).needs_credentials(location.settings, environ)
     except Invalid:
         return False
-    return (reached.tpu_endpoint if location.provider == "gcp-tpu" else reached.endpoint) is None
-
-
-async def _tell(location: WatchedLocation) -> None:
-    missing = await missing_credentials()
-    if missing is not None:
-        log.error("%s: %s", location.account, missing)

@@ -1,4 +1,4 @@
-"""Creates at a rate: a task queue for each account of which a cloud counts the calls; the server keeps its rate for all."""
+"""Rate-limited creates: one task queue per account, whose rate Temporal enforces across all workers."""
 
 import asyncio
 import logging
@@ -15,19 +15,19 @@ from penstock.contract.pacing import creates_queue, paced_accounts
 log = logging.getLogger("worker")
 
 DEFAULT_CREATES_PER_SECOND = 10.0
-"""Less than half of the 1,500 changes a minute that Compute Engine lets a project make by default: deletes, and other people's
-programs, count too."""
+"""600 a minute: less than half of the 1,500 changes that Compute Engine allows a project by default, because deletes and
+other programs count too."""
 _POLLS = 2
-"""Calls that wait for a turn at any time: turns come a few in a second."""
+"""Concurrent polls of a queue: it hands out only a few tasks per second."""
 _CONCURRENT_CREATES = 200
-"""A create lasts for as long as its order may fail early, half a minute: more are not begun in that time, at common rates."""
+"""A create lasts up to half a minute, until its order can no longer fail early; common rates start no more in that time."""
 
 
 class PacedCreates:
-    """The workers of this process that serve creates, one for each account that it has heard of.
+    """The workers of this process that run creates, one for each account.
 
-    The worker that sees to a location's inventory hears of its account before anything is ordered there, and so does the one that
-    watches it; the others hear of it at their next look at all clusters. So no queue of creates is long without a worker.
+    The worker that starts a location's inventory, and the one that watches it, serve its account before the first order; the
+    others start when they next list all clusters. So every queue of creates soon has workers.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class PacedCreates:
         self._stopped = False
 
     def serve(self, locations: Iterable[WatchedLocation]) -> None:
-        """Serve the creates of the locations' accounts from now on."""
+        """Run the creates of the locations' accounts from now on."""
         for account in () if self._stopped else paced_accounts(locations):
             running = self._running.get(account)
             if running is None or running.done():
                 self._workers[account] = worker = self._worker(account)
-                self._running[account] = asyncio.create_task(_told(worker, account))
+                self._running[account] = asyncio.create_task(_run(worker, account))
 
     async def stop(self) -> None:
-        """Take no more creates, and finish those under way."""
+        """Take no more creates, and finish those in progress."""
         self._stopped = True
         running = {account: task for account, task in self._running.items() if not task.done()}
         await asyncio.gather(*(self._workers[account].shutdown() for account in running))
@@ -78,9 +78,9 @@ class PacedCreates:
         )
 
 
-async def _told(worker: Worker, account: str) -> None:
-    """Run until shut down; a worker that fails is told, and made again at the next look."""
+async def _run(worker: Worker, account: str) -> None:
+    """Run until shut down. A worker that fails is logged, and replaced at the next call of `serve`."""
     try:
         await worker.run()
-    except Exception as error:  # Whatever the SDK ends it with, creates must be served again.
-        log.warning("creates of %s are not served (%s); again at the next look", account, error)
+    except Exception as error:  # The SDK may raise anything; the account must get a new worker.
+        log.warning("the worker for creates of %s failed (%s); it will be replaced", account, error)

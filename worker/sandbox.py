@@ -1,4 +1,4 @@
-"""The two runners of workflows: one for production, one that trusts nothing of ours."""
+"""The two workflow runners: a fast one for production, and a strict one that sandboxes all of our code, for tests."""
 
 import compileall
 from pathlib import Path
@@ -23,18 +23,18 @@ PASSED_THROUGH = (
     "workflows.ui.markdown_tables",
     "workflows.ui.slice_timeline",
 )
-"""Imported once for all workflows instead of once for each: values and functions without a state of their own. The strict runner
-checks them in tests.
+"""Modules imported once per process instead of once per workflow. They hold values and functions without state. Tests check them
+with the strict runner.
 
-Modules that define workflows are never passed through: what they keep would be shared between workflows.
+Modules that define workflows are never passed through: their module state would be shared between workflows.
 """
 
 
 class _Instance(WorkflowInstance):
-    """A sandboxed workflow whose payloads are converted alike, whatever they are part of.
+    """A sandboxed workflow without serialization contexts.
 
-    The library asks for that context seven times for each payload, inside the sandbox, to give it to converters and codecs that
-    want it. There are none here, and asking took as long as most tasks do otherwise.
+    The SDK builds the context seven times per payload, inside the sandbox, for converters and codecs that use it. Penstock has
+    none of those, and building the context doubled the time of most workflow tasks.
     """
 
     def __init__(self, sandboxed: WorkflowInstance) -> None:
@@ -43,7 +43,7 @@ class _Instance(WorkflowInstance):
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         return self._sandboxed.activate(act)
 
-    def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002 - it is the same for all
+    def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002 - the SDK passes it
         return None
 
     def get_external_store_context(self, command_info: object) -> StorageDriverStoreContext:  # noqa: ARG002
@@ -62,20 +62,20 @@ class _Runner(SandboxedWorkflowRunner):
 
 
 def _compile_workflows() -> None:
-    """Leave the bytecode of workflow modules where imports find it, if the location can be written.
+    """Write the bytecode of workflow modules, if their directory is writable.
 
-    The sandbox imports them anew for every workflow, and compiling takes most of that time. Python leaves it by itself, unless it
-    was told not to, as it often is in containers.
+    The sandbox imports these modules for every workflow, and compiling takes most of that time. Python writes bytecode by itself,
+    except where PYTHONDONTWRITEBYTECODE is set, as in many containers.
     """
     compileall.compile_dir(Path(workflows.__file__).parent, quiet=2, maxlevels=0)
 
 
 def production_runner() -> SandboxedWorkflowRunner:
-    """The library is passed through, for speed; what it does is not watched."""
+    """Passes our library through, for speed; the sandbox does not check it."""
     _compile_workflows()
     return _Runner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
 
 
 def strict_runner() -> SandboxedWorkflowRunner:
-    """Everything of ours is imported under the sandbox's eyes: a clock read deep in the core fails."""
+    """Sandboxes all of our code: a clock read deep in the core fails."""
     return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default)

@@ -1,4 +1,4 @@
-"""Connect, register what the server lacks, and work until told to stop."""
+"""Run a worker: connect, register search attributes, serve tasks, and stop in order on a signal."""
 
 import asyncio
 import logging
@@ -10,8 +10,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from penstock.connection import TLS_ADVICE, connect, told_settings
-from penstock.contract.addresses import DEFAULT_ADDRESS
+from penstock.connection import TLS_ADVICE, connect, connect_settings
 from worker.assembly import assembled
 from worker.attributes import Unregistered, register_attributes
 from worker.settings import Settings
@@ -19,38 +18,46 @@ from worker.settings import Settings
 log = logging.getLogger("worker")
 
 CONNECT_SECONDS = 10.0
-"""An address that has not answered by then has nobody behind it."""
+"""How long a server may take to answer."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C, an orderly end, and a terminal that was closed."""
+"""Ctrl-C, an orderly stop, and a closed terminal."""
 GUARD_SECONDS = 30.0
-"""Between two looks whether every cluster's inventories run."""
+"""Between two checks that every cluster's inventory workflows run."""
 
 
 class Unreachable(Exception):
-    """No Temporal server takes our calls."""
+    """No Temporal server takes this worker's calls."""
 
 
-def stop_event() -> asyncio.Event:
-    """Set when this process is told to stop."""
-    stopped = asyncio.Event()
+def stop_signal() -> "asyncio.Future[signal.Signals]":
+    """A future that holds the first stop signal that this process gets."""
+    loop = asyncio.get_running_loop()
+    stopped = loop.create_future()
+
+    def stop(kind: signal.Signals) -> None:
+        if not stopped.done():
+            stopped.set_result(kind)
+
     for kind in STOP_SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(kind, stopped.set)
+        loop.add_signal_handler(kind, stop, kind)
     return stopped
 
 
 async def connected() -> Client:
-    """A client of the configured server and namespace; raises `Unreachable`, or `BadConnection` if it cannot be read which."""
-    told = told_settings()
-    address = told.get("target_host", DEFAULT_ADDRESS)
+    """A client of the configured server and namespace; raises `Unreachable`, or `BadConnection` if the settings are unusable."""
+    settings = connect_settings()
+    address = settings["target_host"]
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             client = await connect(traced=False)
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     except (RuntimeError, TimeoutError):
-        advice = "start one, or set TEMPORAL_ADDRESS to where it is (host:port)" + (f". {TLS_ADVICE}" if told.get("tls") else "")
+        advice = "start one, or set TEMPORAL_ADDRESS to where it is (host:port)" + (
+            f". {TLS_ADVICE}" if settings.get("tls") else ""
+        )
         raise Unreachable(f"no Temporal server answers at {address}; {advice}") from None
     except RPCError as error:
-        raise Unreachable(_refusal(address, told.get("namespace", "default"), error)) from None
+        raise Unreachable(_refusal(address, settings.get("namespace", "default"), error)) from None
     return client
 
 
@@ -61,13 +68,13 @@ def _refusal(address: str, namespace: str, error: RPCError) -> str:
         )
     if error.status in (RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED):
         keys = "TEMPORAL_API_KEY, or TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
-        return f"the Temporal server at {address} refuses us ({error.message}); set {keys}"
+        return f"the Temporal server at {address} refuses this worker ({error.message}); set {keys}"
     return f"the Temporal server at {address} does not take calls: {error.message}"
 
 
 @asynccontextmanager
 async def working(client: Client, settings: Settings) -> AsyncIterator[None]:
-    """While inside, workflows and activities run in this process; on leaving, what is under way is finished first."""
+    """Run workflows and activities inside the context; on leaving, finish the activities in flight first."""
     try:
         await register_attributes(client)
     except Unregistered as error:
@@ -87,10 +94,10 @@ async def working(client: Client, settings: Settings) -> AsyncIterator[None]:
 
 
 async def _guarding(guard: Callable[[], Awaitable[object]]) -> None:
-    """Look after inventories for as long as the worker runs; a look that fails is told and made again."""
+    """Check inventories for as long as the worker runs; a failed check is logged and repeated."""
     while True:
         try:
             await guard()
-        except Exception as error:  # Whatever it is: without this loop, an inventory that was ended by hand stays ended.
-            log.warning("inventories could not be looked after (%s); again in %g s", error, GUARD_SECONDS)
+        except Exception as error:  # Any error: without this loop, an inventory that an operator terminated would stay down.
+            log.warning("inventories could not be checked (%s); trying again in %g s", error, GUARD_SECONDS)
         await asyncio.sleep(GUARD_SECONDS)

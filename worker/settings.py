@@ -1,4 +1,4 @@
-"""A worker's settings, from the environment. How Temporal is reached is the SDK's own environment configuration."""
+"""A worker's settings from environment variables; the connection to Temporal is in `penstock.connection`."""
 
 import math
 import os
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from activities.providers.registry import LOCAL_URL, SIM_URL
+from activities.providers.local import LOCAL_URL
+from activities.providers.sim import SIM_URL
 from penstock.connection import asks_for_traces
 from penstock.contract.names import TASK_QUEUE
 
@@ -17,27 +18,27 @@ CREATES_PER_SECOND = "PENSTOCK_CREATES_PER_SECOND"
 
 
 class BadSettings(Exception):
-    """A setting that cannot be used: names the variable and the fix."""
+    """An unusable setting: names the variable and the fix."""
 
 
 class Settings(NamedTuple):
-    """What a worker is told about itself."""
+    """The settings of a worker."""
 
     task_queue: str = TASK_QUEUE
     metrics: str | None = None
-    """Where Prometheus finds the metrics, `host:port`; nowhere unless set."""
+    """Address on which metrics are served to Prometheus, `host:port`; off unless set."""
     otlp_endpoint: str | None = None
-    """Where metrics are sent by OTLP over gRPC, unless Prometheus fetches them; nowhere unless set."""
+    """Endpoint to which metrics are sent by OTLP over gRPC, unless `metrics` is set; off unless set."""
     otlp_headers: tuple[tuple[str, str], ...] = ()
-    """What is sent along with them, such as a key."""
+    """Headers sent to the endpoint, such as an API key."""
     traces: bool = False
-    """Whether spans are sent; where to, the exporter reads for itself."""
+    """Whether spans are sent. The exporter reads its endpoint itself."""
     creates_per_second: tuple[tuple[str, float], ...] = ()
-    """Rates of accounts that have one of their own."""
+    """Rates of accounts that do not use the default."""
 
 
 def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in an environment; raises `BadSettings`."""
+    """Read the settings from an environment; raises `BadSettings`."""
     queue = environment.get("PENSTOCK_TASK_QUEUE", TASK_QUEUE)
     if not queue.strip():
         raise BadSettings(f"PENSTOCK_TASK_QUEUE is empty; unset it to use {TASK_QUEUE!r}, or name a queue")
@@ -54,20 +55,20 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
 
 
 def _address(environment: Mapping[str, str], name: str) -> str | None:
-    told = environment.get(name)
-    if not told:
+    value = environment.get(name)
+    if not value:
         return None
-    read = _ADDRESS.match(told)
-    if read is None or not 0 < int(read["port"]) <= _LARGEST_PORT:
-        raise BadSettings(f"{name} is {told!r}, which is no address; write host:port, such as 127.0.0.1:9464")
-    return told
+    parsed = _ADDRESS.match(value)
+    if parsed is None or not 0 < int(parsed["port"]) <= _LARGEST_PORT:
+        raise BadSettings(f"{name} is {value!r}, which is no address; write host:port, such as 127.0.0.1:9464")
+    return value
 
 
 def _metrics_endpoint(environment: Mapping[str, str]) -> str | None:
-    """Where OTLP metrics go. One address serves metrics and traces; either can be declined."""
-    told = _checked_url(environment, "OTEL_EXPORTER_OTLP_ENDPOINT")
-    declined = environment.get("OTEL_METRICS_EXPORTER") == "none" or environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    return None if declined else told
+    """The endpoint for OTLP metrics. It is the same as for traces; either can be switched off."""
+    endpoint = _checked_url(environment, "OTEL_EXPORTER_OTLP_ENDPOINT")
+    off = environment.get("OTEL_METRICS_EXPORTER") == "none" or environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    return None if off else endpoint
 
 
 def _headers(environment: Mapping[str, str], name: str) -> tuple[tuple[str, str], ...]:
@@ -78,25 +79,25 @@ def _headers(environment: Mapping[str, str], name: str) -> tuple[tuple[str, str]
 
 
 def _rates(environment: Mapping[str, str], name: str) -> tuple[tuple[str, float], ...]:
-    """Creates a second by account, `KIND:PROJECT=RATE`."""
+    """Create calls per second by account, written `KIND:PROJECT=RATE`."""
     found = []
     for part in filter(None, map(str.strip, environment.get(name, "").split(","))):
-        account, _, told = part.rpartition("=")
+        account, _, number = part.rpartition("=")
         try:
-            rate = float(told)
+            rate = float(number)
         except ValueError:
             rate = math.nan
         if not account.strip() or not 0 < rate < math.inf:
-            told_so = f"{name} has {part!r}; write KIND:PROJECT=RATE with a rate above 0, such as gcp-tpu:my-project=2"
-            raise BadSettings(f"{told_so}, and commas between several")
+            example = "write KIND:PROJECT=RATE with a rate above 0, such as gcp-tpu:my-project=2"
+            raise BadSettings(f"{name} has {part!r}; {example}, and commas between several")
         found.append((account.strip(), rate))
     return tuple(found)
 
 
 def _checked_url(environment: Mapping[str, str], name: str) -> str | None:
-    told = environment.get(name)
-    if not told:
+    value = environment.get(name)
+    if not value:
         return None
-    if not told.startswith(("http://", "https://")):
-        raise BadSettings(f"{name} is {told!r}, which is no URL; write http://host:port")
-    return told
+    if not value.startswith(("http://", "https://")):
+        raise BadSettings(f"{name} is {value!r}, which is no URL; write http://host:port")
+    return value

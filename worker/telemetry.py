@@ -1,4 +1,4 @@
-"""The process's runtime: the SDK's log beside our own; metrics for Prometheus or by OTLP, and traces, if configured."""
+"""Telemetry of a worker process: logs, metrics for Prometheus or by OTLP, and traces."""
 
 import logging
 from pathlib import Path
@@ -14,7 +14,7 @@ from temporalio.runtime import (
     TelemetryFilter,
 )
 
-from penstock.connection import WORKER, tracer_provider
+from penstock.connection import WORKER, can_trace, tracer_provider
 from penstock.contract.metrics import METRICS
 from worker.settings import BadSettings, Settings
 
@@ -33,34 +33,36 @@ def log_to(path: Path | None) -> None:
 
 
 def configure_runtime(settings: Settings) -> None:
-    """Make the runtime, before anything connects; raises `BadSettings`."""
-    metrics, told = _metrics(settings)
+    """Create the SDK's runtime, before anything connects; raises `BadSettings`."""
+    metrics, source = _metrics(settings)
     forwarded = LoggingConfig(filter=_FILTER, forwarding=LogForwardingConfig(logger=_CORE))
     try:
         Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=forwarded, metrics=metrics)))
     except ValueError as error:
-        raise BadSettings(f"{told}, which cannot be used: {error}; choose another address") from None
+        raise BadSettings(f"{source}, which cannot be used: {error}; choose another address") from None
 
 
 def _metrics(settings: Settings) -> tuple[PrometheusConfig | OpenTelemetryConfig | None, str]:
-    """Where metrics go, and the setting that says so."""
+    """Where metrics go, and the setting that decides it."""
     if settings.metrics is not None:
-        served = PrometheusConfig(bind_address=settings.metrics, durations_as_seconds=True, histogram_bucket_overrides=_BUCKETS)
-        return served, f"PENSTOCK_METRICS is {settings.metrics}"
+        prometheus = PrometheusConfig(
+            bind_address=settings.metrics, durations_as_seconds=True, histogram_bucket_overrides=_BUCKETS
+        )
+        return prometheus, f"PENSTOCK_METRICS is {settings.metrics}"
     if settings.otlp_endpoint is not None:
-        sent = OpenTelemetryConfig(
+        otlp = OpenTelemetryConfig(
             url=settings.otlp_endpoint,
             headers=dict(settings.otlp_headers),
             durations_as_seconds=True,
             histogram_bucket_overrides=_BUCKETS,
         )
-        return sent, f"OTEL_EXPORTER_OTLP_ENDPOINT is {settings.otlp_endpoint}"
+        return otlp, f"OTEL_EXPORTER_OTLP_ENDPOINT is {settings.otlp_endpoint}"
     return None, ""
 
 
 def tracing(settings: Settings) -> "Tracing | None":
-    """What makes spans, if they are wanted: only then is OpenTelemetry loaded."""
-    if not settings.traces:
+    """The interceptor that makes spans, if traces are on and OpenTelemetry is installed; imported only then."""
+    if not (settings.traces and can_trace()):
         return None
     from worker.tracing import Tracing
 

@@ -1,7 +1,7 @@
-"""Traces: from a controller's message through the evaluation it led to, to the calls and the moves of the slices it ordered.
+"""Traces: one trace holds a controller's message, the evaluation it caused, and the cloud calls and states of the ordered slices.
 
-Imported only where traces are wanted. Workflows hand the header of a message on, as it came, and never make spans themselves:
-what they do is the same with and without it.
+Imported only if traces are on. Workflows copy the trace header of a message to the calls it causes and never create spans
+themselves, so their histories do not depend on tracing.
 """
 
 import asyncio
@@ -35,44 +35,44 @@ from penstock.contract.slices import CreateResult
 from workflows.slice_telemetry import WRITE_SPAN, StateSpan
 
 HEADER = "_tracer-data"
-"""Where the SDK's own interceptors put the context of a trace, so that any client can begin one."""
+"""The header in which the SDK's own interceptors carry a trace context, so that any Temporal client can begin a trace."""
 _W3C = TraceContextTextMapPropagator()
-_WRITE_DECISION = "penstock_write_decision"
+_WRITE_EVALUATION = "penstock_write_evaluation"
 _NANOSECONDS = 1_000_000_000
 
-get_current()  # It reads files when first called, which the sandbox of workflows would not allow.
+get_current()  # The first call reads files, which the workflow sandbox forbids.
 
 
 class Tracing(Interceptor):
-    """Spans of activities, and of slices' moves, in the traces of the messages that led to them. No message, no span."""
+    """Spans of activities and slice states, in the traces of the messages that caused them. Without such a message, no spans."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("penstock")
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - its name in the SDK
-        """Between the worker and the activity."""
+        """Wrap one activity."""
         return _TracedActivity(next, self._tracer)
 
-    def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type["_Carrying"]:  # noqa: A002 - its name in the SDK
-        """Between the worker and the workflow."""
+    def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type["_CarryTrace"]:  # noqa: A002 - its name in the SDK
+        """The interceptor of workflows; gives them the two functions that write spans."""
         input.unsafe_extern_functions[WRITE_SPAN] = self._write
-        input.unsafe_extern_functions[_WRITE_DECISION] = self._write_decision
-        return _Carrying
+        input.unsafe_extern_functions[_WRITE_EVALUATION] = self._write_evaluation
+        return _CarryTrace
 
-    def _write(self, stay: StateSpan) -> None:
-        """A span of a slice's life. Called by its workflow, which says when it was."""
+    def _write(self, visit: StateSpan) -> None:
+        """Write the span of one slice state. Called by the slice's workflow, which knows when it was."""
         parent = _context_of(workflow.info().headers.get(HEADER))
         if parent is None:
             return
-        spec = stay.lifecycle.spec
+        spec = visit.lifecycle.spec
         about = {"penstock.cluster": spec.cluster, "penstock.group": spec.group, "penstock.slice": spec.slice_id}
-        span = self._tracer.start_span(stay.state.value, context=parent, attributes=about, start_time=_nanoseconds(stay.began))
-        if stay.failure is not None:
-            span.set_status(Status(StatusCode.ERROR, stay.failure))
-        span.end(_nanoseconds(stay.ended))
+        span = self._tracer.start_span(visit.state.value, context=parent, attributes=about, start_time=_nanoseconds(visit.began))
+        if visit.failure is not None:
+            span.set_status(Status(StatusCode.ERROR, visit.failure))
+        span.end(_nanoseconds(visit.ended))
 
-    def _write_decision(self, header: Payload, orders: Orders) -> None:
-        """A decision once more, in the trace of a message that came while it was being made and may have been decided on."""
+    def _write_evaluation(self, header: Payload, orders: Orders) -> None:
+        """Write an evaluation into the trace of a message that arrived while it ran, because it may have used that message."""
         ended = orders.at + timedelta(seconds=orders.seconds)
         span = self._tracer.start_span(names.EVALUATE, context=_context_of(header), start_time=_nanoseconds(orders.at))
         _note(span, orders)
@@ -97,57 +97,58 @@ class _TracedActivity(ActivityInboundInterceptor):
             return result
 
 
-class _Carrying(WorkflowInboundInterceptor):
-    """Remembers the trace of the last message that had one: what is done from then on belongs to it.
+class _CarryTrace(WorkflowInboundInterceptor):
+    """Keep the trace of the last message that had one. Everything that the workflow starts after it belongs to that trace.
 
-    Slices and inventories send none, so an autoscaler's is that of a controller or an operator, and a slice's that of its order.
+    Slices and inventories send no traces. So an autoscaler's trace is that of a controller or an operator, and a slice's is that
+    of the message that caused its launch.
     """
 
     def init(self, outbound: WorkflowOutboundInterceptor) -> None:
-        self._told: Payload | None = None
-        super().init(_HandingOn(outbound, self))
+        self._received: Payload | None = None
+        super().init(_PassTrace(outbound, self))
 
     @property
-    def heard(self) -> Payload | None:
-        """The newest trace; to begin with, that of whoever started the workflow or of the run before."""
-        return self._told or workflow.info().headers.get(HEADER)
+    def newest(self) -> Payload | None:
+        """The newest trace; until a message brings one, the trace with which the workflow or its previous run was started."""
+        return self._received or workflow.info().headers.get(HEADER)
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002 - its name in the SDK
-        self._told = input.headers.get(HEADER, self._told)
+        self._received = input.headers.get(HEADER, self._received)
         await super().handle_signal(input)
 
     async def handle_update_handler(self, input: HandleUpdateInput) -> Any:  # noqa: A002 - its name in the SDK
-        self._told = input.headers.get(HEADER, self._told)
+        self._received = input.headers.get(HEADER, self._received)
         return await super().handle_update_handler(input)
 
 
-class _HandingOn(WorkflowOutboundInterceptor):
-    def __init__(self, next: WorkflowOutboundInterceptor, carrying: _Carrying) -> None:  # noqa: A002 - its name in the SDK
+class _PassTrace(WorkflowOutboundInterceptor):
+    def __init__(self, next: WorkflowOutboundInterceptor, inbound: _CarryTrace) -> None:  # noqa: A002 - its name in the SDK
         super().__init__(next)
-        self._carrying = carrying
-        self._decided_for: Payload | None = None
-        """The newest trace when the last decision came: its slices are started in batches, and more may be heard meanwhile."""
+        self._inbound = inbound
+        self._evaluated_for: Payload | None = None
+        """The newest trace when the last evaluation finished. Its slices start in batches, and newer messages may arrive then."""
 
     def start_activity(self, input: StartActivityInput) -> "workflow.ActivityHandle[Any]":  # noqa: A002 - its name in the SDK
-        asked_for = self._carrying.heard
-        _add(input, asked_for)
+        requested_for = self._inbound.newest
+        _add(input, requested_for)
         call = super().start_activity(input)
         if input.activity == names.EVALUATE:
-            call.add_done_callback(lambda done: self._decided(done, asked_for))
+            call.add_done_callback(lambda done: self._evaluated(done, requested_for))
         return call
 
-    def _decided(self, call: "asyncio.Task[Any]", asked_for: Payload | None) -> None:
-        newest = self._decided_for = self._carrying.heard
-        overtaken = newest is not None and newest != asked_for
+    def _evaluated(self, call: "asyncio.Task[Any]", requested_for: Payload | None) -> None:
+        newest = self._evaluated_for = self._inbound.newest
+        overtaken = newest is not None and newest != requested_for
         if overtaken and not workflow.unsafe.is_replaying() and not call.cancelled() and call.exception() is None:
-            workflow.extern_functions()[_WRITE_DECISION](newest, call.result())
+            workflow.extern_functions()[_WRITE_EVALUATION](newest, call.result())
 
     async def start_child_workflow(self, input: StartChildWorkflowInput) -> "workflow.ChildWorkflowHandle[Any, Any]":  # noqa: A002
-        _add(input, self._decided_for or self._carrying.heard)
+        _add(input, self._evaluated_for or self._inbound.newest)
         return await super().start_child_workflow(input)
 
     def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:  # noqa: A002 - its name in the SDK
-        _add(input, self._carrying.heard)
+        _add(input, self._inbound.newest)
         super().continue_as_new(input)
 
 
@@ -162,14 +163,14 @@ def _context_of(header: Payload | None) -> Context | None:
     try:
         carrier = json.loads(header.data)
     except ValueError:
-        return None  # Encrypted, or not of the SDK's making: a workflow must not stumble over it.
+        return None  # Encrypted, or not written by the SDK: tracing must never fail a workflow.
     if not isinstance(carrier, dict):
         return None
     return _W3C.extract({name: value for name, value in carrier.items() if isinstance(value, str)})
 
 
 def _note(span: Span, result: Any) -> None:
-    """What an activity answered, where that is what one looks for."""
+    """Add an activity's result to its span, for evaluations and creates."""
     match result:
         case Orders():
             counts = {"launches": len(result.launches), "drains": len(result.drains), "deferred": result.deferred}

@@ -1,25 +1,34 @@
-"""Hosts on this machine as a provider: the daemon that owns them speaks as the simulated cloud does; its hosts are real."""
+"""The provider of hosts on this machine: the local daemon has the simulated cloud's API, but its hosts are real processes."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, ValidationError
 
-from activities.providers.port import Host, Invalid, Order
-from activities.providers.sim import DEFAULT_TIMEOUT_SECONDS, SimProvider
+from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, Settings
+from activities.providers.port import Host, Invalid, Order, checked
+from activities.providers.sim import DEFAULT_TIMEOUT_SECONDS, SimProvider, text_setting
 from activities.secrets import UnresolvedSecret, resolve
 from penstock.contract.problems import path_text
 from penstock.model.value import Value
 
+LOCAL_URL = "PENSTOCK_LOCAL_URL"
+"""The environment variable with the daemon's address, for groups without `provider.url`."""
+LOCAL_TOKEN_FILE = "PENSTOCK_LOCAL_TOKEN_FILE"  # noqa: S105 - the file, not the token
+"""The environment variable with the file that holds the daemon's token, for groups without `provider.token`."""
+_CONNECTION_SETTINGS = ("url", "token")
+
 DEFAULT_COMMAND = ("sleep", "infinity")
-"""A host that is there and does nothing."""
+"""A process that does nothing, so that a host exists."""
 HEALTH_SECONDS = 5.0
-"""A host on this machine that has not answered by then is silent."""
+"""Timeout of a health check: a host on the same machine answers in milliseconds."""
 
 
 def _command(value: object) -> object:
-    """A list of strings is taken as it is and a string as a line for the shell: one message for everything else."""
+    """Accept a shell command line or a list of strings; reject everything else with one message."""
     is_list = isinstance(value, list | tuple) and value and all(isinstance(part, str) for part in value)
     if not is_list and not (isinstance(value, str) and value.strip()):
         raise ValueError("must be a line for the shell, or a list of strings: a program and its arguments")
@@ -27,14 +36,14 @@ def _command(value: object) -> object:
 
 
 class LocalSettings(Value):
-    """What a group's `provider` may say beside `kind: local`."""
+    """The keys of a group's `provider` beside `kind: local` and the connection."""
 
     command: Annotated[str | tuple[str, ...], BeforeValidator(_command)] = DEFAULT_COMMAND
-    """What each host runs: a program and its arguments, or a line for the shell."""
+    """The command of each host: a program and its arguments, or a line for the shell."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Variables for it, beside those that say which slice and host it is."""
+    """Environment variables of the command, beside those that name its slice and host."""
     project: str | None = None
-    """Tells daemons apart; the daemon itself does not need it."""
+    """Distinguishes the accounts of several daemons; the daemon itself does not use it."""
 
 
 class _Health(BaseModel):
@@ -42,7 +51,7 @@ class _Health(BaseModel):
 
 
 class LocalProvider(SimProvider):
-    """Keeps the promises of `Provider`, for whoever knows the `token` in the daemon's state directory."""
+    """The daemon of local hosts; `token` is the one in its state directory."""
 
     cloud = "the daemon of local hosts"
 
@@ -57,33 +66,70 @@ class LocalProvider(SimProvider):
         settings = settings_of(order.settings)
         return {**super()._request(order), "command": settings.command, "env": settings.env}
 
-    async def _host(self, name: str, host: int, address: str | None) -> Host:  # noqa: ARG002 - an address is enough here
-        """The host itself is asked, not the daemon. Whatever it says instead of its slice is silence."""
-        if address is None:
-            return Host()
+    async def _checked(self, name: str, index: int, host: Host) -> Host:  # noqa: ARG002 - an address is enough here
+        """The host after its own answer, not the daemon's. Any reply but a slice id counts as no answer."""
+        if not host.address:
+            return host
         try:
-            url = f"http://{address}/health"
+            url = f"http://{host.address}/health"
             async with self._session.get(url, timeout=self._health_timeout, allow_redirects=False) as response:
                 text = await response.text() if response.status == HTTPStatus.OK else ""
             answered = _Health.model_validate_json(text).slice
         except (aiohttp.ClientError, TimeoutError, ValueError):
             answered = None
-        return Host(address=address, asked=True, answered=answered)
+        return checked(host, answered)
 
 
-def settings_of(settings: dict[str, JsonValue]) -> LocalSettings:
-    """The settings with their secrets in place; `Invalid` names the field that is wrong and never what stands in it."""
+class LocalRuntime(ProviderRuntime):
+    """The kind `local`."""
+
+    async def opener(self, settings: Settings, context: ProcessContext) -> Opener:
+        """By address and token, each from the group's settings or else from the environment."""
+        url = text_setting(settings, "url") or context.environ.get(LOCAL_URL)
+        if url is None:
+            raise Invalid(f"provider.url: the address of the daemon of local hosts is missing; add it, or set {LOCAL_URL}")
+        token = _token(settings, context.environ)
+        return Opener(f"{url} {token}", lambda: LocalProvider(url, context.session(), token=token))
+
+    async def check_order(self, order: Order) -> None:
+        """Read the settings and the secrets in them."""
+        settings_of(order.settings)
+
+
+LOCAL = LocalRuntime()
+
+
+def settings_of(settings: Mapping[str, JsonValue]) -> LocalSettings:
+    """The settings with their secrets resolved; `Invalid` names the wrong field and never repeats its value."""
+    own = {name: value for name, value in settings.items() if name not in _CONNECTION_SETTINGS}
     try:
-        return LocalSettings.model_validate(settings | {"env": resolve(settings.get("env", {}), where=("env",))})
+        return LocalSettings.model_validate(own | {"env": resolve(own.get("env", {}), where=("env",))})
     except UnresolvedSecret as error:
         raise Invalid(f"provider.{error}") from None
     except ValidationError as error:
-        told = [
-            f"provider.{path_text(each['loc'])}: {_words(each['type'], each['msg'])}"
+        problems = [
+            f"provider.{path_text(each['loc'])}: {_message(each['type'], each['msg'])}"
             for each in error.errors(include_input=False)
         ]
-        raise Invalid("; ".join(told)) from None
+        raise Invalid("; ".join(problems)) from None
 
 
-def _words(kind: str, message: str) -> str:
+def _message(kind: str, message: str) -> str:
     return "unknown key" if kind == "extra_forbidden" else message.removeprefix("Value error, ")
+
+
+def _token(settings: Settings, environ: Mapping[str, str]) -> str:
+    try:
+        given = resolve(settings.get("token"), environ=environ, where=("provider", "token"))
+    except UnresolvedSecret as error:
+        raise Invalid(str(error)) from None
+    if isinstance(given, str) and given:
+        return given
+    file = environ.get(LOCAL_TOKEN_FILE)
+    if file is None:
+        fix = f"write {{secret: file:PATH}}, or set {LOCAL_TOKEN_FILE} for the worker"
+        raise Invalid(f"provider.token: the token in the state directory of the daemon of local hosts is missing; {fix}")
+    try:
+        return Path(file).read_text().strip()
+    except OSError as error:
+        raise Invalid(f"{LOCAL_TOKEN_FILE}: {file} cannot be read here: {error.strerror}") from None

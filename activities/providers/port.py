@@ -1,4 +1,4 @@
-"""The port that every cloud implements: four calls, the values they speak in, and a closed set of errors."""
+"""The port that every cloud implements: create, observe, list and delete, their values, and a closed set of errors."""
 
 from typing import Protocol
 
@@ -20,9 +20,9 @@ from penstock.model.value import Value
 
 
 class Order(Value):
-    """One slice to create. `queued` asks the cloud to keep the order waiting when it has nothing to give.
+    """One slice to create. With `queued`, the cloud queues the order while it has no capacity.
 
-    `settings` is what the group's `provider` says beside `kind`.
+    `settings` are the keys of the group's `provider` other than `kind`.
     """
 
     cluster: Text
@@ -47,30 +47,30 @@ class Order(Value):
 
     @property
     def ref(self) -> Ref:
-        """What the order makes, made or not."""
+        """The reference of the resource, whether it exists yet or not."""
         return Ref(location=self.location, name=self.name, labels=self.labels)
 
 
 class Created(Value):
-    """The resource was made by this call."""
+    """The resource was created by this call."""
 
     ref: Ref
 
 
 class Adopted(Value):
-    """An earlier call had made the resource; there is still only one."""
+    """An earlier call had created the resource; there is still only one."""
 
     ref: Ref
 
 
 class Queued(Value):
-    """The order waits in the cloud's queue, put there by this call or an earlier one."""
+    """The order is in the cloud's queue, put there by this call or an earlier one."""
 
     ref: Ref
 
 
 class Deleting(Value):
-    """The cloud has taken the request; the resource still exists."""
+    """The cloud accepted the deletion; the resource still exists."""
 
     ref: Ref
 
@@ -81,23 +81,28 @@ class Gone(Value):
     ref: Ref
 
 
+def checked(host: Host, answered: str | None) -> Host:
+    """The host after a health check; `answered` is None if it gave no answer."""
+    return host.model_copy(update={"asked": True, "answered": answered})
+
+
 class Listing(Value):
-    """A cluster's resources in a location, by name. Unless `complete`, what is missing from it may well exist."""
+    """A cluster's resources in a location, sorted by name. Unless `complete`, resources that it lacks may exist."""
 
     items: tuple[Sighting, ...]
     complete: bool
 
 
 class ProviderError(Exception):
-    """What a call may raise; its kinds below are all there are."""
+    """Base of the errors below; calls raise no others."""
 
 
 class Stockout(ProviderError):
-    """The location has none of this to give now."""
+    """The location has no capacity for this order now."""
 
 
 class QuotaExceeded(ProviderError):
-    """More than the owner may have in the zone, region or project named by `subject`."""
+    """The order exceeds the quota of the zone, region or project named by `subject`."""
 
     def __init__(self, message: str, *, scope: Scope, subject: str) -> None:
         super().__init__(message)
@@ -106,7 +111,7 @@ class QuotaExceeded(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """Asked too often; `retry_after` is in seconds."""
+    """Too many calls; `retry_after` is in seconds."""
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
@@ -114,11 +119,11 @@ class RateLimited(ProviderError):
 
 
 class Transient(ProviderError):
-    """No answer, or one that may differ next time. Whether the call took effect is unknown: repeat it."""
+    """A failure that may pass, or no answer. The call may have taken effect: repeat it."""
 
 
 class PermissionDenied(ProviderError):
-    """The credentials do not reach into the zone, region or project named by `subject`."""
+    """The credentials have no access to the zone, region or project named by `subject`."""
 
     def __init__(self, message: str, *, scope: Scope, subject: str) -> None:
         super().__init__(message)
@@ -127,45 +132,60 @@ class PermissionDenied(ProviderError):
 
 
 class Invalid(ProviderError):
-    """The cloud will never accept this call; repeating it is of no use."""
+    """The call can never succeed, so repeating it does not help. `fix` is for the doctor, if it is not in the settings."""
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 class Conflict(ProviderError):
-    """The name is taken by something that is not ours; it was not touched."""
+    """A resource that is not ours has the name; it was not touched."""
 
 
 class Provider(Protocol):
-    """A cloud. Every call may be repeated at any time, by anyone, after any crash, and raises only `ProviderError`.
+    """A cloud. Every call can be repeated at any time, by any worker, after any crash, and raises only `ProviderError`.
 
-    Ours is what carries all the labels of the order or ref. Whatever else exists, unlabelled or of another cluster, is
-    never changed, deleted, adopted or shown as ours.
+    A resource is ours if it carries all the labels of the order or ref. Other resources, unlabelled or of another cluster,
+    are never changed, deleted, adopted or reported as ours.
     """
 
     async def create(self, order: Order) -> Created | Adopted | Queued:
-        """Make the one resource of the order, or find the one that an earlier call made.
+        """Create the one resource of the order, or adopt the one that an earlier call created.
 
-        It may raise after the cloud took the order; the next call then adopts. A stranger's resource under the name is
-        `Conflict`. The resource exists or is queued when this returns; that it runs, `observe` tells.
+        It may raise although the cloud accepted the order; the next call then adopts. If a resource that is not ours has the
+        name, it raises `Conflict`. When it returns, the resource exists or is queued; `observe` shows whether it runs.
         """
         ...
 
     async def observe(self, ref: Ref) -> Sighting:
-        """Look at one resource, and ask its hosts for their health once they have addresses.
+        """The state of one resource, with health checks of the hosts that have addresses.
 
-        What does not exist is seen as gone, and so is a name that a stranger holds.
+        A resource that does not exist, or whose name belongs to a resource that is not ours, is `GONE`.
         """
         ...
 
     async def list(self, location: str, *, cluster: str) -> Listing:
-        """All resources of the cluster in the location. Hosts are not asked for their health.
+        """All resources of the cluster in the location, without health checks.
 
-        `complete` is true only if the cloud said so.
+        `complete` is true only if the cloud confirmed it.
         """
         ...
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
-        """Ask for the end of one resource, in whatever phase it is; `Gone` once it does not exist, or never did.
+        """Delete one resource, in whatever phase it is; `Gone` if it does not exist or never did.
 
-        `Deleting` is no promise: ask again until `Gone`.
+        `Deleting` is no promise: repeat the call until it returns `Gone`.
         """
         ...
+
+    async def mislabelled(self, location: str, *, cluster: str) -> tuple[str, ...]:  # noqa: ARG002 - the port's signature
+        """Names of resources with the cluster's label whose other labels do not match, as after an edit by hand.
+
+        By default none: a cloud where only Penstock can set the labels has none.
+        """
+        return ()
+
+    async def close(self) -> None:
+        """Release connections and threads; by default there are none."""
+        return

@@ -1,4 +1,4 @@
-"""The simulated cloud as a provider: its replies, translated by code."""
+"""The provider of the simulated cloud: HTTP calls, and its error codes translated into the port's errors."""
 
 import asyncio
 from http import HTTPStatus
@@ -8,6 +8,7 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 from yarl import URL
 
+from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, Settings
 from activities.providers.port import (
     Adopted,
     Conflict,
@@ -21,6 +22,7 @@ from activities.providers.port import (
     Order,
     PermissionDenied,
     Phase,
+    Provider,
     ProviderError,
     Queued,
     QuotaExceeded,
@@ -30,17 +32,21 @@ from activities.providers.port import (
     Sighting,
     Stockout,
     Transient,
+    checked,
 )
+from penstock.contract.addresses import DEFAULT_SIM_URL
 from penstock.model.units import Moment
 
+SIM_URL = "PENSTOCK_SIM_URL"
+"""The environment variable with the simulated cloud's address, for groups without `provider.url`."""
 DEFAULT_TIMEOUT_SECONDS = 20.0
-"""Far more than the simulated cloud needs, and short enough for an activity to try again."""
+"""Far more than the simulated cloud needs, and short enough for an activity to retry."""
 T = TypeVar("T", bound=BaseModel)
 _LABELS = {"cluster": "penstock-cluster", "group": "penstock-group", "slice": "penstock-slice"}
 
 
-class _Seen(BaseModel):
-    """A resource as the simulated cloud describes it; keys that are not needed here are passed over."""
+class _Resource(BaseModel):
+    """A resource in the simulated cloud's replies; unknown keys are ignored."""
 
     class _Host(BaseModel):
         address: str | None
@@ -54,21 +60,25 @@ class _Seen(BaseModel):
 
     @property
     def owner(self) -> Labels | None:
-        """The ownership labels, if it has them all."""
+        """The ownership labels; None if it lacks any."""
         owned = {field: self.labels.get(key) for field, key in _LABELS.items()}
         return Labels.model_validate(owned) if all(owned.values()) else None
 
     def is_ours(self, ref: Ref) -> bool:
         return self.owner == ref.labels and (self.zone, self.name) == (ref.location, ref.name)
 
+    def unchecked_hosts(self) -> tuple[Host, ...]:
+        """Its hosts before health checks. They have one address each, and are named by the resource and their number."""
+        return tuple(Host(name=f"{self.name}-{i}", address=host.address or "") for i, host in enumerate(self.hosts))
 
-class _SeenList(BaseModel):
-    items: tuple[_Seen, ...]
+
+class _ResourceList(BaseModel):
+    items: tuple[_Resource, ...]
     complete: bool
 
 
 class _Fault(BaseModel):
-    """Why a call was refused; which of the details are there depends on the code."""
+    """The error of a refused call; its code decides which details it has."""
 
     code: str
     message: str
@@ -85,11 +95,11 @@ class _Health(BaseModel):
     slice: str | None
 
 
-class SimProvider:
-    """Keeps the promises of `Provider`; holds no state but the session, which belongs to the caller."""
+class SimProvider(Provider):
+    """The simulated cloud. Its only state is the HTTP session, which belongs to the caller."""
 
     cloud = "the simulated cloud"
-    """What messages call it."""
+    """Its name in messages."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
         self._url = URL(url)
@@ -98,9 +108,9 @@ class SimProvider:
         self._headers: dict[str, str] = {}
 
     async def create(self, order: Order) -> Created | Adopted | Queued:
-        """Make the resource, or adopt the one that exists if it is ours."""
-        made = await self._ask(
-            _Seen,
+        """Create the resource, or adopt the existing one if it is ours."""
+        made = await self._call(
+            _Resource,
             "POST",
             self._url / "zones" / order.location / "resources",
             expected=("ALREADY_EXISTS",),
@@ -108,34 +118,34 @@ class SimProvider:
         )
         if made is not None:
             return Queued(ref=order.ref) if made.phase is Phase.QUEUED else Created(ref=order.ref)
-        found = await self._look(order.ref)
+        found = await self._get(order.ref)
         if found is None:
-            raise Transient(f"{order.name} existed and is gone; create it again")
+            raise Transient(f"{order.name} existed and is gone; repeat the create")
         if not found.is_ours(order.ref):
-            raise Conflict(f"{order.name} is taken in {found.zone} by something without the labels of slice {order.slice}")
+            raise Conflict(f"{order.name} in {found.zone} is a resource without the labels of slice {order.slice}")
         return Queued(ref=order.ref) if found.phase is Phase.QUEUED else Adopted(ref=order.ref)
 
     async def observe(self, ref: Ref) -> Sighting:
-        """Look at the resource, and at the health of all its hosts at once."""
-        seen = await self._look(ref)
+        """The resource, with the health of all its hosts checked at once."""
+        seen = await self._get(ref)
         if seen is None or not seen.is_ours(ref):
             return Sighting(ref=ref, phase=Phase.GONE)
-        hosts = await asyncio.gather(*(self._host(ref.name, i, host.address) for i, host in enumerate(seen.hosts)))
+        hosts = await asyncio.gather(*(self._checked(ref.name, i, host) for i, host in enumerate(seen.unchecked_hosts())))
         return Sighting(ref=ref, phase=seen.phase, hosts=tuple(hosts), created_at=seen.created_at)
 
     async def list(self, location: str, *, cluster: str) -> Listing:
-        """What carries all ownership labels and the cluster's name."""
+        """The resources with all ownership labels and this cluster's name."""
         url = self._url / "zones" / location / "resources" % {"label": f"{_LABELS['cluster']}={cluster}"}
-        seen = await self._ask(_SeenList, "GET", url)
-        items = [_listed(item, owner) for item in seen.items if (owner := item.owner) and owner.cluster == cluster]
+        seen = await self._call(_ResourceList, "GET", url)
+        items = [_listed_resource(item, owner) for item in seen.items if (owner := item.owner) and owner.cluster == cluster]
         return Listing(items=tuple(items), complete=seen.complete)
 
     async def delete(self, ref: Ref) -> Deleting | Gone:
-        """Delete what is there, if it is ours."""
-        seen = await self._look(ref)
+        """Delete the resource, if it is ours."""
+        seen = await self._get(ref)
         if seen is None or not seen.is_ours(ref):
             return Gone(ref=ref)
-        left = await self._ask(_Seen, "DELETE", self._url / "resources" / ref.name, expected=("NOT_FOUND",))
+        left = await self._call(_Resource, "DELETE", self._url / "resources" / ref.name, expected=("NOT_FOUND",))
         return Gone(ref=ref) if left is None or left.phase is Phase.GONE else Deleting(ref=ref)
 
     def _request(self, order: Order) -> dict[str, Any]:
@@ -143,25 +153,26 @@ class SimProvider:
         wanted = order.model_dump(include={"hosts", "variant", "preemptible", "queued"})
         return {"name": order.name, "labels": labels, **wanted}
 
-    async def _look(self, ref: Ref) -> _Seen | None:
-        return await self._ask(_Seen, "GET", self._url / "resources" / ref.name, expected=("NOT_FOUND",))
+    async def _get(self, ref: Ref) -> _Resource | None:
+        return await self._call(_Resource, "GET", self._url / "resources" / ref.name, expected=("NOT_FOUND",))
 
-    async def _host(self, name: str, host: int, address: str | None) -> Host:
-        if address is None:
-            return Host()
-        health = await self._ask(_Health, "GET", self._url / "health" / name / str(host), expected=("SILENT", "NOT_FOUND"))
-        return Host(address=address, asked=True, answered=None if health is None else health.slice)
+    async def _checked(self, name: str, index: int, host: Host) -> Host:
+        """The host after its health check, which the simulated cloud answers for it."""
+        if not host.address:
+            return host
+        health = await self._call(_Health, "GET", self._url / "health" / name / str(index), expected=("SILENT", "NOT_FOUND"))
+        return checked(host, None if health is None else health.slice)
 
     @overload
-    async def _ask(self, model: type[T], method: str, url: URL) -> T: ...
+    async def _call(self, model: type[T], method: str, url: URL) -> T: ...
     @overload
-    async def _ask(
+    async def _call(
         self, model: type[T], method: str, url: URL, *, expected: tuple[str, ...], body: dict[str, Any] | None = None
     ) -> T | None: ...
-    async def _ask(
+    async def _call(
         self, model: type[T], method: str, url: URL, *, expected: tuple[str, ...] = (), body: dict[str, Any] | None = None
     ) -> T | None:
-        """The reply, or None for a refusal with one of the expected codes; any other is raised."""
+        """The reply; None for a refusal with an expected code; other refusals are raised."""
         try:
             async with self._session.request(method, url, json=body, headers=self._headers, timeout=self._timeout) as response:
                 status, text = response.status, await response.text()
@@ -175,14 +186,14 @@ class SimProvider:
         try:
             return model.model_validate_json(text)
         except ValidationError as error:
-            raise Transient(f"{self.cloud} at {self._url} answered what is not understood: {error}") from error
+            raise Transient(f"{self.cloud} at {self._url} sent a reply that cannot be parsed: {error}") from error
 
 
-def _listed(seen: _Seen, owner: Labels) -> Sighting:
+def _listed_resource(seen: _Resource, owner: Labels) -> Sighting:
     return Sighting(
         ref=Ref(location=seen.zone, name=seen.name, labels=owner),
         phase=seen.phase,
-        hosts=tuple(Host(address=host.address) for host in seen.hosts),
+        hosts=seen.unchecked_hosts(),
         created_at=seen.created_at,
     )
 
@@ -205,3 +216,23 @@ def _error(status: int, fault: _Fault) -> ProviderError:
         case "PERMISSION_DENIED":
             return PermissionDenied(fault.message, scope=fault.scope, subject=fault.subject)
     return Transient(fault.message) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else Invalid(fault.message)
+
+
+class SimRuntime(ProviderRuntime):
+    """The kind `sim`."""
+
+    async def opener(self, settings: Settings, context: ProcessContext) -> Opener:
+        """By address: the group's `url`, else the environment's, else the default port on this machine."""
+        url = text_setting(settings, "url") or context.environ.get(SIM_URL) or DEFAULT_SIM_URL
+        return Opener(url, lambda: SimProvider(url, context.session()))
+
+
+def text_setting(settings: Settings, name: str) -> str | None:
+    """A setting that must be text, if it is there at all; raises `Invalid`."""
+    value = settings.get(name)
+    if value is not None and not (isinstance(value, str) and value):
+        raise Invalid(f"provider.{name}: must be text")
+    return value
+
+
+SIM = SimRuntime()

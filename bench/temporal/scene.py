@@ -20,12 +20,12 @@ from temporalio.service import RPCError
 
 from bench.measuring import ROOT
 from bench.temporal.bare import QUEUE, BareParent
+from embedded.dev_server import installed_executable, server_command
+from embedded.ports import LOOPBACK, free_port
+from embedded.processes import Child
 from penstock.client import AutoscalerClient
 from penstock.contract.names import autoscaler_id, inventory_id
 from penstock.model.cluster import ClusterConfig
-from worker.children import Child
-from worker.devserver import installed_executable, server_command
-from worker.ports import LOOPBACK, free_port
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.1

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
@@ -23,7 +22,6 @@ from penstock.cli.presence import (
     task_queue,
 )
 from penstock.config.problems import BadInput
-from penstock.contract.addresses import DEFAULT_ADDRESS
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -37,8 +35,6 @@ _CONNECT_SECONDS = 10.0
 
 _SUSPICIOUS_SECONDS = 3.0
 """Whenever there was no answer for so long it is worth asking whether there is a worker at all."""
-_NOTES = Path(".penstock")
-"""Where a service started in this directory keeps its data and says where it listens."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,17 +103,17 @@ async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS, ord
 
     With `ordering` they say that an order may be carried out all the same.
     """
-    from penstock.connection import BadConnection, connect, flush_traces, told_settings
+    from penstock.connection import BadConnection, connect, connect_settings, flush_traces
 
     try:
-        told = told_settings()
-        address = reach.address or told.get("target_host") or noted("address") or DEFAULT_ADDRESS
+        settings = connect_settings(address=reach.address, namespace=reach.namespace)
+        address = settings["target_host"]
         async with asyncio.timeout(_CONNECT_SECONDS):
             client = await connect(address=address, namespace=reach.namespace, quiet=True)
     except BadConnection as bad:
         raise CommandFailed(str(bad), code=EXIT_BAD_INPUT) from None
     except (RuntimeError, TimeoutError) as error:
-        raise not_connected(address, str(error), tls=bool(told.get("tls"))) from None
+        raise not_connected(address, str(error), tls=bool(settings.get("tls"))) from None
     try:
         async with in_words(client, seconds, ordering=ordering):
             yield client
@@ -182,11 +178,3 @@ async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeou
     finally:
         if looking is not None:
             looking.cancel()
-
-
-def noted(name: str) -> str | None:
-    """What a service that was started in this directory wrote down for those who look for it."""
-    try:
-        return (_NOTES / name).read_text().strip() or None
-    except OSError:
-        return None

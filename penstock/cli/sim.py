@@ -9,12 +9,13 @@ from urllib.parse import quote
 import click
 import yaml
 
-from penstock.cli.connect import json_option, noted
+from penstock.cli.connect import json_option
 from penstock.cli.failures import EXIT_BAD_INPUT, CommandFailed
 from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.screen import screen
 from penstock.cli.sim_calls import SimCalls
 from penstock.contract.addresses import DEFAULT_SIM_URL
+from penstock.notes import read_note
 from penstock.wording import listed
 
 _WRITTEN = "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md"
@@ -39,7 +40,7 @@ def sim(ctx: click.Context, url: str | None) -> None:
 
     What a zone can be told to do is in docs/simulated-cloud.md.
     """
-    ctx.obj = SimCalls(url or noted("sim") or DEFAULT_SIM_URL)
+    ctx.obj = SimCalls(url or read_note("sim") or DEFAULT_SIM_URL)
 
 
 @sim.command("list")

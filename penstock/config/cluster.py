@@ -1,6 +1,5 @@
 """Reading cluster.yaml."""
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -8,9 +7,10 @@ from pydantic import BaseModel, ValidationError
 
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
-from penstock.model.cluster import PROVIDER_KINDS, ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
-from penstock.model.gpu import GPU_MACHINES, machines_with
-from penstock.model.units import MILLI, parse_count
+from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
+from penstock.model.providers import KINDS, kind_of
+from penstock.model.units import parse_count
+from penstock.wording import did_you_mean
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -39,7 +39,7 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
         problems += _disagreements(document, data) or ([] if problems else [document.problem((), str(error))])
     problems += _unknown_providers(document, data)
     contradictions = _contradictions(document, data)
-    problems += _other_gpus(document, data)
+    problems += _provider_contradictions(document, data)
     problems += [problem for problem, binding in contradictions if binding]
     if config is None or problems:
         raise BadInput(sorted(problems, key=lambda problem: problem.line or 0))
@@ -67,13 +67,12 @@ def _count(value: Any) -> int | None:
 
 
 def _unknown_providers(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Groups of clouds that nobody knows: slices could neither be ordered nor looked for there."""
+    """Groups whose `provider.kind` is not registered: no worker could create or list slices there."""
     found = []
     for i, group in _valid(ScaleGroup, data.get("groups")).items():
         kind = group.provider.kind
-        if kind not in PROVIDER_KINDS:
-            close = get_close_matches(kind, PROVIDER_KINDS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(PROVIDER_KINDS)}"
+        if kind not in KINDS:
+            hint = did_you_mean(kind, sorted(KINDS))
             found.append(document.problem(("groups", i, "provider", "kind"), f"there is no provider {kind!r}; {hint}"))
     return found
 
@@ -85,7 +84,7 @@ def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Prob
         known = group.known_variant
         if known is None:
             continue
-        binding = group.provider.kind.startswith("gcp-")
+        binding = kind_of(group.provider.kind).sells_tpu_slices
         variant = group.device.variant
         if group.hosts_per_slice != known.hosts:
             message = f"{group.hosts_per_slice} contradicts {variant}, which has {known.hosts} hosts; leave it out to derive it"
@@ -96,25 +95,13 @@ def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Prob
     return found
 
 
-def _other_gpus(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Groups of Compute Engine whose hosts have other GPUs than their machine type comes with."""
-    found = []
-    for i, group in _valid(ScaleGroup, data.get("groups")).items():
-        machine_type, gpus = _machine_type(group), group.host.gpu_milli // MILLI
-        known = GPU_MACHINES.get(machine_type) if machine_type else None
-        if known is not None and gpus != known.number:
-            told = f"{gpus} contradicts {machine_type}, which has {known.number} {known.variant}; set it to {known.number}"
-            found.append(document.problem(("groups", i, "host", "gpu"), told))
-    return found
-
-
-def _machine_type(group: ScaleGroup) -> str | None:
-    """The machine type that the group names, or else the only one that has its GPUs."""
-    if group.provider.kind != "gce":
-        return None
-    fitting = machines_with(group.device.variant or "")
-    chosen = group.provider.settings.get("machine_type", fitting[0] if len(fitting) == 1 else None)
-    return chosen if isinstance(chosen, str) else None
+def _provider_contradictions(document: Document, data: dict[str, Any]) -> list[Problem]:
+    """Groups that contradict the rules of their provider kind."""
+    return [
+        document.problem(("groups", i, *where), message)
+        for i, group in _valid(ScaleGroup, data.get("groups")).items()
+        for where, message in kind_of(group.provider.kind).contradictions(group)
+    ]
 
 
 def _valid(model: type[T], items: Any) -> dict[int, T]:

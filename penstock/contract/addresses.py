@@ -1,17 +1,17 @@
-"""Where programs find each other on one machine unless they are told otherwise: one row of ports, none of them twice."""
+"""Default ports and addresses of the programs that run on one machine; no two of them share a port."""
 
 TEMPORAL_PORT = 7233
 """Temporal's own default."""
 TEMPORAL_UI_PORT = 8233
-"""A thousand above, as Temporal has it."""
+"""Temporal's own default, 1000 above the server's."""
 SIM_PORT = 7234
-"""The simulated cloud's, one above Temporal's, which it stands beside."""
+"""The simulated cloud."""
 GOOGLE_PORTS = (7235, 7236, 7237)
-"""Google's emulator's: Compute, TPU and hosts."""
+"""The emulator of Google's clouds: Compute Engine, Cloud TPU, and the health port of its hosts."""
 LOCAL_PORT = 7238
-"""The daemon of local hosts'."""
+"""The daemon of the local provider."""
 
 DEFAULT_ADDRESS = f"127.0.0.1:{TEMPORAL_PORT}"
-"""Where a Temporal server listens."""
+"""The Temporal server, `host:port`."""
 DEFAULT_SIM_URL = f"http://127.0.0.1:{SIM_PORT}"
-"""Where a simulated cloud listens."""
+"""The simulated cloud."""

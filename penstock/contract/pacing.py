@@ -1,12 +1,10 @@
-"""Creates that wait for their turn: some clouds count the calls of a project, whichever cluster or worker makes them."""
+"""The rate-limited task queues of creates: clouds that limit the calls of an account count those of all clusters and workers."""
 
 from collections.abc import Iterable
 
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.slices import SliceSpec
-
-PACED_KINDS = ("gcp-tpu", "gce")
-"""Providers of clouds that count calls by project. Others are asked as fast as they answer."""
+from penstock.model.providers import kind_of
 
 
 def creates_queue(task_queue: str, account: str) -> str:
@@ -15,10 +13,10 @@ def creates_queue(task_queue: str, account: str) -> str:
 
 
 def queue_for(task_queue: str, spec: SliceSpec) -> str | None:
-    """Where the slice's create waits for its turn; None if it need not wait. It follows from the order alone."""
-    return creates_queue(task_queue, spec.location.account) if spec.location.provider in PACED_KINDS else None
+    """The rate-limited queue of the slice's create; None if its kind has no limit. It depends on the spec alone."""
+    return creates_queue(task_queue, spec.location.account) if kind_of(spec.location.provider).paced else None
 
 
 def paced_accounts(locations: Iterable[WatchedLocation]) -> tuple[str, ...]:
-    """Accounts among the locations whose creates wait for their turn."""
-    return tuple(sorted({location.account for location in locations if location.provider in PACED_KINDS}))
+    """The accounts among the locations whose creates are rate-limited."""
+    return tuple(sorted({location.account for location in locations if kind_of(location.provider).paced}))

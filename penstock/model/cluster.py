@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from penstock.model.constraints import Scalar
 from penstock.model.location import Location
+from penstock.model.providers import kind_of
 from penstock.model.resources import GPU, TPU, Resources
 from penstock.model.shape import DeviceType
 from penstock.model.tpu import TpuVariant, tpu_variant
@@ -91,12 +92,8 @@ class GroupDevice(Value):
     variant: str | None = None
 
 
-PROVIDER_KINDS = ("gce", "gcp-tpu", "local", "sim")
-"""Clouds that a worker knows. A file that names another is refused; a cluster that does is told so by its status."""
-
-
 class Provider(Value):
-    """Which cloud creates the slices; what else the provider needs stands beside `kind`."""
+    """The cloud that creates the slices: its kind, and the settings of that kind."""
 
     model_config = Value.model_config | {"extra": "allow"}
 
@@ -104,14 +101,14 @@ class Provider(Value):
 
     @property
     def settings(self) -> dict[str, JsonValue]:
-        """What is said beside `kind`."""
+        """All keys other than `kind`."""
         return dict(self.model_extra or {})
 
     @property
     def account(self) -> str:
-        """Whose resources it sees: its kind, and the project where one is named."""
-        project = self.settings.get("project")
-        return f"{self.kind}:{project}" if project else self.kind
+        """The cloud account, as names of queues and inventories have it: `kind`, or `kind:account` if the settings name one."""
+        account = self.settings.get(kind_of(self.kind).account_key)
+        return f"{self.kind}:{account}" if account else self.kind
 
 
 class Evaluation(Value):
@@ -316,7 +313,7 @@ def disagreements(
     found: list[tuple[Where, str]] = []
     for i, group in groups.items():
         found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, placement)
-    found += _two_clouds_in_one_place(groups)
+    found += _two_clouds_in_one_location(groups)
     for i, pool in pools.items():
         if pool.system > pool.chips:
             found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips; lower it"))
@@ -326,15 +323,15 @@ def disagreements(
     return found
 
 
-def _two_clouds_in_one_place(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
-    """Groups that name one account and location and reach it differently: one inventory could not see both."""
+def _two_clouds_in_one_location(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
+    """Groups of one account and location with different API servers: one inventory cannot list both."""
     found: list[tuple[Where, str]] = []
     first: dict[str, ScaleGroup] = {}
     for i, group in groups.items():
         other = first.setdefault(group.location.key, group)
-        for key in ("url", "endpoint", "tpu_endpoint"):
+        for key in kind_of(group.provider.kind).connection_keys:
             if group.provider.settings.get(key) != other.provider.settings.get(key):
-                message = f"differs from that of group {other.name} in the same place; make them equal, or name a zone of its own"
+                message = f"differs from that of group {other.name} in the same location; make them equal, or use another zone"
                 found.append((("groups", i, "provider", key), message))
     return found
 

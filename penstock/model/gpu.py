@@ -1,6 +1,12 @@
-"""Google's machine types with GPUs: how many of which a machine of each has."""
+"""Compute Engine's machine types with GPUs, and the check of groups against them."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.model.units import MILLI
+
+if TYPE_CHECKING:
+    from penstock.model.cluster import ScaleGroup
 
 
 class Gpus(NamedTuple):
@@ -22,13 +28,31 @@ def _shapes() -> dict[str, Gpus]:
 
 
 GPU_MACHINES = _shapes()
-"""Machine types whose GPUs come with them: nothing is attached, and host maintenance ends the machine."""
+"""Machine types with built-in GPUs: none are attached, and host maintenance terminates the machine."""
 
 _SPELLINGS = {"a100": ("a100-40gb", "a100-80gb"), "nvidia-l4": ("l4",)}
-"""Other names under which groups know a GPU."""
+"""Other names that groups use for a GPU."""
 
 
 def machines_with(variant: str) -> list[str]:
-    """The machine types that have such GPUs, in the order of their names; none for a GPU under a name of somebody's own."""
+    """The machine types with these GPUs, sorted by name; empty for a variant that is not in the table."""
     spelled = _SPELLINGS.get(variant.lower(), (variant.lower(),))
     return sorted(name for name, gpus in GPU_MACHINES.items() if gpus.variant in spelled)
+
+
+def gpu_contradictions(group: "ScaleGroup") -> Iterator[tuple[tuple[str, ...], str]]:
+    """The check of a Compute Engine group: `host.gpu` is the number of GPUs of its machine type."""
+    machine_type, gpus = _machine_type(group), group.host.gpu_milli // MILLI
+    known = GPU_MACHINES.get(machine_type) if machine_type else None
+    if known is not None and gpus != known.number:
+        yield (
+            ("host", "gpu"),
+            f"{gpus} contradicts {machine_type}, which has {known.number} {known.variant}; set it to {known.number}",
+        )
+
+
+def _machine_type(group: "ScaleGroup") -> str | None:
+    """The machine type that the group names; else the only one with its GPUs, if there is just one."""
+    fitting = machines_with(group.device.variant or "")
+    chosen = group.provider.settings.get("machine_type", fitting[0] if len(fitting) == 1 else None)
+    return chosen if isinstance(chosen, str) else None

@@ -57,9 +57,9 @@ class HostAddress(WireMessage):
     """How to reach one host. A field added here reaches the ledger, the queries and the CLI."""
 
     name: str = ""
-    address: str | None = None
-    """The internal address, which health checks use; None until the cloud has assigned one."""
-    external_address: str | None = None
+    address: str = ""
+    """The internal address; empty until the cloud has assigned one."""
+    external_address: str = ""
 
 
 class Host(HostAddress):
@@ -112,7 +112,7 @@ class Sighting(WireMessage):
     @property
     def addressed(self) -> bool:
         """Whether every host has an address."""
-        return bool(self.hosts) and all(host.address is not None for host in self.hosts)
+        return bool(self.hosts) and all(host.address for host in self.hosts)
 
     @property
     def healthy(self) -> bool:
@@ -133,6 +133,6 @@ class Sighting(WireMessage):
 
 def addresses_digest(hosts: Sequence[HostAddress]) -> int:
     """A number that changes when an address does; 0 unless every host has an address."""
-    if not hosts or any(host.address is None for host in hosts):
+    if not hosts or not all(host.address for host in hosts):
         return 0
     return zlib.crc32(json.dumps([(host.name, host.address, host.external_address) for host in hosts]).encode())

@@ -1,14 +1,14 @@
-"""What port rules need of a cloud, and the words they use."""
+"""What port rules need of a cloud, and their vocabulary."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from activities.providers.port import Listing, Sighting, Order, Provider, ProviderError, Ref, Scope
+from activities.providers.port import Listing, Order, Provider, ProviderError, Ref, Scope, Sighting
 from tests.activities.waiting import until
 
 
 class Cloud(Protocol):
-    """A provider, a location and a cluster that nobody else uses, and the trouble a rule needs."""
+    """A provider, a location and a cluster of its own, and the failures that rules need."""
 
     @property
     def provider(self) -> Provider: ...
@@ -36,10 +36,10 @@ class Cloud(Protocol):
 
 @runtime_checkable
 class Particular(Protocol):
-    """A cloud that does not take every order as it is."""
+    """A cloud that needs adapted orders."""
 
     def fitted(self, order: Order) -> Order:
-        """The order as this cloud takes it."""
+        """The order adapted to this cloud."""
 
 
 def order_of(

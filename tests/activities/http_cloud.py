@@ -1,4 +1,4 @@
-"""A cloud that is told over HTTP how to behave, as port rules need it: the simulated one, or local hosts."""
+"""A cloud whose behaviour is set over HTTP, as port rules need it: the simulated one, or local hosts."""
 
 import uuid
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ REFUSALS: Refusals = {
     RateLimited: {"creates_per_second": 1},
     Invalid: {"invalid": True},
 }
-"""How a zone behaves that refuses creates so."""
+"""The behaviour of a zone that refuses creates with this error."""
 
 
 class HttpCloud:
-    """A zone and a cluster of its own; `usual` is how the zone behaves unless a rule makes trouble."""
+    """A zone and a cluster of its own; `usual` is how the zone behaves unless a rule changes it."""
 
     def __init__(
         self,

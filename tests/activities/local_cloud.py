@@ -1,4 +1,4 @@
-"""Local hosts as port rules need them: a real daemon, a provider, and ways to make trouble."""
+"""Local hosts as port rules need them: a real daemon, a provider, and ways to cause failures."""
 
 import asyncio
 import re
@@ -41,7 +41,7 @@ class RunningLocal(Running):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the daemon wants to see on every call."""
+        """The headers that the daemon requires."""
         return {"Authorization": f"Bearer {self.token}"}
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What every provider keeps: one function per rule, for any cloud that can be told to make trouble."""
+"""The rules of the port, one function each, for any cloud that can be made to fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,6 @@ from activities.providers.port import (
     Deleting,
     Gone,
     Invalid,
-    Sighting,
     PermissionDenied,
     Phase,
     ProviderError,
@@ -21,6 +20,7 @@ from activities.providers.port import (
     QuotaExceeded,
     RateLimited,
     Ref,
+    Sighting,
     Stockout,
     Transient,
 )
@@ -47,6 +47,17 @@ async def what_is_created_comes_to_run_with_every_host_healthy(cloud: Cloud) -> 
     assert seen.created_at is not None
     ahead = [Phase.CREATING, Phase.BOOTING, Phase.RUNNING]
     assert phases == sorted(phases, key=ahead.index)
+
+
+async def each_host_has_a_name_and_an_address_observed_and_listed_alike(cloud: Cloud) -> None:
+    order = order_of(cloud)
+    await cloud.provider.create(order)
+    seen = await observed(cloud, order.ref, lambda seen: seen.addressed)
+    assert len({host.name for host in seen.hosts}) == len({host.address for host in seen.hosts}) == 2
+    assert all(host.name.startswith(order.name) for host in seen.hosts)
+    (item,) = (await listed(cloud)).items
+    fields = {"name", "address", "external_address"}
+    assert [host.model_dump(include=fields) for host in item.hosts] == [host.model_dump(include=fields) for host in seen.hosts]
 
 
 async def creating_twice_makes_one_and_adopts_it(cloud: Cloud) -> None:
@@ -211,6 +222,7 @@ async def _refused(cloud: Cloud, kind: type[E]) -> E:
 
 RULES: tuple[Callable[[Cloud], Awaitable[None]], ...] = (
     what_is_created_comes_to_run_with_every_host_healthy,
+    each_host_has_a_name_and_an_address_observed_and_listed_alike,
     creating_twice_makes_one_and_adopts_it,
     creating_many_times_at_once_makes_one,
     a_create_whose_reply_was_lost_is_adopted_by_the_next,

@@ -1,4 +1,4 @@
-"""The simulated cloud as port rules need it: a provider, and ways to make trouble."""
+"""The simulated cloud as port rules need it: a provider, and ways to cause failures."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What audits tell the autoscaler."""
+"""The reports of audits to the autoscaler."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The local provider: what a group may ask for, whom it believes, and what its messages never repeat."""
+"""The local provider: the settings of groups, health checks, and secrets that no message repeats."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
 from activities.providers.local import DEFAULT_COMMAND, LocalProvider, settings_of
-from activities.providers.port import Host, Invalid, Sighting, Order, Transient
+from activities.providers.port import Host, Invalid, Order, Sighting, Transient
 
 ORDER = Order(cluster="prod", group="workers", slice="a1", location="here")
 
@@ -26,7 +26,7 @@ def test_a_command_is_a_line_for_the_shell_or_a_list(command: JsonValue) -> None
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"command": []}, "provider.command: must be a line for the shell, or a list of strings"),
         ({"command": " "}, "provider.command: must be a line for the shell, or a list of strings"),
@@ -38,11 +38,16 @@ def test_a_command_is_a_line_for_the_shell_or_a_list(command: JsonValue) -> None
         ({"env": {"TOKEN": ["hunter2"]}}, "provider.env.TOKEN: Input should be a valid string"),
     ],
 )
-def test_settings_that_cannot_be_used_are_invalid_and_named_by_field(settings: dict[str, JsonValue], told: str) -> None:
+def test_settings_that_cannot_be_used_are_invalid_and_named_by_field(settings: dict[str, JsonValue], message: str) -> None:
     with pytest.raises(Invalid) as raised:
         settings_of(settings)
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(message)
     assert "hunter2" not in str(raised.value)
+
+
+def test_the_address_and_the_token_of_the_daemon_are_no_settings_of_hosts() -> None:
+    settings = settings_of({"url": "http://127.0.0.1:1", "token": "t", "command": "true"})
+    assert settings.model_dump(exclude_defaults=True) == {"command": "true"}
 
 
 def test_a_secret_is_in_the_call_and_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,5 +108,5 @@ def test_a_host_that_does_not_say_which_slice_it_is_of_is_silent(status: int, te
             return await provider.observe(ORDER.ref), f"{server.host}:{server.port}", tokens
 
     seen, address, tokens = asyncio.run(observed())
-    assert seen.hosts == (Host(address=address, asked=True, answered=answered),)
-    assert tokens == [None], "a host is no location for the daemon's token"
+    assert seen.hosts == (Host(name=f"{ORDER.name}-0", address=address, asked=True, answered=answered),)
+    assert tokens == [None], "a host must not get the daemon's token"

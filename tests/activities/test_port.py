@@ -1,11 +1,11 @@
-"""The values of the port: names that every cloud takes, and what an observation adds up to."""
+"""The values of the port: valid names, and the health of an observation."""
 
 import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.providers.port import Host, Labels, Sighting, Phase, Ref, resource_name
+from activities.providers.port import Host, Labels, Phase, Ref, Sighting, resource_name
 
 RFC1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -33,14 +33,14 @@ def seen(*hosts: Host) -> Sighting:
 
 
 def test_a_slice_is_healthy_when_every_host_answers_with_its_id() -> None:
-    well = Host(address="10.0.0.1", asked=True, answered="a1")
+    well = Host(name="a1-0", address="10.0.0.1", asked=True, answered="a1")
     assert seen(well, well).healthy
-    assert not seen(well, Host(address="10.0.0.2", asked=True)).healthy
-    assert not seen(well, Host(address="10.0.0.2", asked=True, answered="b2")).healthy
+    assert not seen(well, Host(name="a1-1", address="10.0.0.2", asked=True)).healthy
+    assert not seen(well, Host(name="a1-1", address="10.0.0.2", asked=True, answered="b2")).healthy
     assert not seen().healthy
 
 
 def test_a_slice_is_addressed_when_every_host_has_an_address() -> None:
-    assert seen(Host(address="10.0.0.1"), Host(address="10.0.0.2")).addressed
-    assert not seen(Host(address="10.0.0.1"), Host()).addressed
+    assert seen(Host(name="a1-0", address="10.0.0.1"), Host(name="a1-1", address="10.0.0.2")).addressed
+    assert not seen(Host(name="a1-0", address="10.0.0.1"), Host(name="a1-1", address="")).addressed
     assert not seen().addressed

@@ -33,7 +33,7 @@ CLOUDS: Mapping[str, Callable[[Path], AbstractContextManager[OpenCloud]]] = {
     "gcp-tpu": gcp_clouds(tpu_cloud),
     "gce": gcp_clouds(compute_cloud),
 }
-"""For each provider, what it takes to open fresh clouds of its kind, given a directory. A further provider is a further entry."""
+"""For each provider, how to open fresh clouds of its kind in a directory. A new provider adds an entry."""
 
 
 @pytest.fixture(scope="module", params=list(CLOUDS))

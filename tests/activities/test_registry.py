@@ -1,4 +1,4 @@
-"""Which provider settings mean."""
+"""The provider that settings select."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from activities.providers.port import Invalid
 from activities.providers.registry import Providers
 from activities.providers.sim import SimProvider
 from activities.wakeups import Wakeups
-from penstock.model.cluster import PROVIDER_KINDS
+from penstock.model.providers import KINDS
 
 
 def opened(kind: str, *settings: dict[str, Any], environ: Mapping[str, str] | None = None) -> list[Any]:
@@ -42,7 +42,7 @@ def test_groups_that_mean_another_cloud_do_not() -> None:
 
 
 def test_an_unknown_kind_names_those_that_are_known() -> None:
-    with pytest.raises(Invalid, match=f"no provider 'nimbus'; known: {', '.join(PROVIDER_KINDS)}"):
+    with pytest.raises(Invalid, match=f"no provider 'nimbus'; known: {', '.join(sorted(KINDS))}"):
         opened("nimbus", {})
 
 

@@ -1,4 +1,4 @@
-"""References to secrets: what they lead to, and what is told when they lead nowhere."""
+"""References to secrets: their values, and the messages for references that cannot be resolved."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_a_mapping_that_says_more_is_no_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "told"),
+    ("reference", "message"),
     [
         ("env:NOT_SET", "env.TOKEN: there is no environment variable NOT_SET here"),
         ("file:no-such-file", "env.TOKEN: no-such-file cannot be read here: No such file or directory"),
@@ -46,10 +46,10 @@ def test_a_mapping_that_says_more_is_no_reference() -> None:
         (["hunter2"], "env.TOKEN: a secret is written as"),
     ],
 )
-def test_a_reference_to_nothing_names_its_field_and_repeats_no_secret(reference: JsonValue, told: str) -> None:
+def test_a_reference_to_nothing_names_its_field_and_repeats_no_secret(reference: JsonValue, message: str) -> None:
     with pytest.raises(UnresolvedSecret) as raised:
         resolve({"TOKEN": {"secret": reference}}, environ={}, where=("env",))
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(message)
     assert "hunter2" not in str(raised.value)
 
 

@@ -1,4 +1,4 @@
-"""The sim provider when the cloud does not answer as it should: every such answer is one of the port's errors."""
+"""The sim provider's hosts, and its errors for broken replies."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from activities.providers.port import Invalid, Order, ProviderError, Transient
+from activities.providers.port import Host, Invalid, Order, ProviderError, Transient
 from activities.providers.sim import SimProvider
 
 T = TypeVar("T")
@@ -54,6 +54,23 @@ def create(provider: SimProvider) -> Awaitable[object]:
 def test_an_answer_without_a_known_code_goes_by_its_status(status: int, text: str, error: type[ProviderError]) -> None:
     with pytest.raises(error):
         asyncio.run(answered_with(status, text, create))
+
+
+def test_hosts_are_named_by_the_resource_and_have_one_address_once_they_run() -> None:
+    shown = {
+        "name": ORDER.name,
+        "zone": ORDER.location,
+        "labels": {"penstock-cluster": "prod", "penstock-group": "v5e-16", "penstock-slice": "a1"},
+        "phase": "running",
+        "hosts": [{"address": "a1-0.us-west4-a.sim"}, {"address": None}],
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    listing = json.dumps({"items": [shown], "complete": True})
+    found = asyncio.run(answered_with(200, listing, lambda provider: provider.list(ORDER.location, cluster="prod")))
+    assert found.items[0].hosts == (
+        Host(name=f"{ORDER.name}-0", address="a1-0.us-west4-a.sim", external_address=""),
+        Host(name=f"{ORDER.name}-1", address="", external_address=""),
+    )
 
 
 def test_nobody_there_is_transient() -> None:

@@ -1,4 +1,4 @@
-"""Waiting that ends: with what was waited for, or with what was seen last."""
+"""Waits end with the awaited value, or fail with the last one."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Waiting for what others do: a condition and a deadline."""
+"""Wait for a condition with a deadline."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,15 +8,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 60.0
-"""Far beyond what anything here takes, also on a busy machine."""
+"""Much longer than any wait here takes, also on a busy machine."""
 STORY_SECONDS = 300.0
-"""The longest that a test may take before it is taken for one that hangs."""
+"""A test that takes longer hangs."""
 _POLL_SECONDS = 0.005
 _LAST_LOOK_SECONDS = 10.0
 
 
 async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], object], *, seconds: float = DEADLINE_SECONDS) -> T:
-    """What was seen when the condition first held; fails with what was seen last."""
+    """Poll until the condition holds and return the value; fail with the last value at the deadline."""
     seen = await look()
     try:
         async with asyncio.timeout(seconds):
@@ -30,7 +30,7 @@ async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], object], 
 
 @asynccontextmanager
 async def within(seconds: float, look: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """What is done here ends in time, whatever call of it hangs; else it fails with what a last look shows."""
+    """Fail the code inside, with a last observation, if it does not end in time."""
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

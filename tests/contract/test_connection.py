@@ -1,5 +1,6 @@
-"""Keys and certificates come from the environment, as Temporal's own tools read them; commands and workers need nothing else."""
+"""Where to connect: arguments, then the environment as Temporal's own tools read it, then a running `make run`."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -8,28 +9,56 @@ from pathlib import Path
 import pytest
 from temporalio.service import TLSConfig
 
-from penstock.connection import connect_settings
+from penstock.connection import connect_settings, read_note
 
 CLOUD = "ns.a1b2c.tmprl.cloud:7233"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_said_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("TEMPORAL_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
+    monkeypatch.chdir(tmp_path)
 
 
-def test_without_a_word_the_server_of_this_machine_is_meant() -> None:
+def test_without_any_setting_it_is_the_server_of_this_machine() -> None:
     assert connect_settings() == {"target_host": "127.0.0.1:7233"}
 
 
-def test_what_is_given_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", CLOUD)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "ns.a1b2c")
 
     assert connect_settings() == {"target_host": CLOUD, "namespace": "ns.a1b2c"}
     assert connect_settings(address="there:1", namespace="mine") == {"target_host": "there:1", "namespace": "mine"}
+
+
+@pytest.mark.parametrize("data_dir", [".penstock", ".penstock/gcp-emulator"])
+def test_a_service_of_this_directory_or_one_above_is_found_by_its_note(
+    data_dir: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / data_dir).mkdir(parents=True)
+    (tmp_path / data_dir / "address").write_text("127.0.0.1:4711\n")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+
+    assert connect_settings() == {"target_host": "127.0.0.1:4711"}
+    assert connect_settings(address="there:1") == {"target_host": "there:1"}
+    assert read_note("sim") is None
+    monkeypatch.setenv("TEMPORAL_ADDRESS", CLOUD)
+    assert connect_settings() == {"target_host": CLOUD}
+
+
+def test_the_note_of_a_service_that_was_killed_is_ignored(tmp_path: Path) -> None:
+    data_dir = tmp_path / ".penstock"
+    data_dir.mkdir()
+    (data_dir / "address").write_text("127.0.0.1:4711\n")
+    with (data_dir / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert read_note("address") == "127.0.0.1:4711"
+
+    assert read_note("address") is None
 
 
 def test_a_key_goes_over_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +112,7 @@ asyncio.run(flush_traces())
 """
 
 
-def test_a_program_that_wants_traces_without_their_packages_works_and_is_told_once() -> None:
+def test_a_program_that_asks_for_traces_without_their_packages_works_and_gets_one_warning() -> None:
     wanted = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317"}
 
     done = subprocess.run([sys.executable, "-c", WITHOUT_PACKAGES], env=wanted, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from worker import tether
+from embedded import die_with_parent
 
 START_SECONDS = 60.0
 """A start takes about half a second, and far longer on a busy machine."""
@@ -101,7 +101,8 @@ class RunningSim(Running):
 
     def start(self) -> None:
         """Start it; returns when it accepts calls."""
-        command = [sys.executable, "-SE", tether.__file__, str(os.getpid())]  # Ends with the test run, even if that is killed.
+        # die_with_parent ends it with the test run, even if that is killed.
+        command = [sys.executable, "-SE", die_with_parent.__file__, str(os.getpid())]
         command += [sys.executable, "-m", "emulators.sim", "--port", str(self._port), "--database", str(self.database)]
         command += [] if self.scenario is None else ["--scenario", str(self.scenario)]
         (self._port,) = self.begin(command)

@@ -1,4 +1,4 @@
-"""The emulated Google clouds as port rules need them: a provider, and ways to make trouble."""
+"""The emulated Google clouds as port rules need them: a provider, and ways to cause failures."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -40,7 +40,7 @@ REFUSALS: dict[type[ProviderError], dict[str, Any]] = {
 
 
 class Endpoints(NamedTuple):
-    """Where an emulator is found."""
+    """The addresses of an emulator."""
 
     compute: str
     tpu: str
@@ -148,7 +148,7 @@ class TpuCloud(GcpCloud):
         await self.call("POST", self.resource(ref.name).format(f"hosts/{host}/kill"))
 
     async def metadata(self, name: str) -> dict[str, str]:
-        """What the node's hosts can read."""
+        """The metadata of the node."""
         async with grpc.aio.insecure_channel(str(self.settings["tpu_endpoint"])) as channel:
             client = tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
             node = await client.get_node(name=f"projects/{self.project}/locations/{self.location}/nodes/{name}", timeout=60)
@@ -167,7 +167,7 @@ class ComputeCloud(GcpCloud):
         self.provider = ComputeProvider(read(ComputeSettings, self.settings).connection, session)
 
     def fitted(self, order: Order) -> Order:
-        """A queue takes one machine at a time, and no spot ones."""
+        """The queue accepts single machines, and no spot ones."""
         return super().fitted(order).model_copy(update={"hosts": 1, "preemptible": False} if order.queued else {})
 
     async def admit(self, ref: Ref) -> None:
@@ -181,7 +181,7 @@ class ComputeCloud(GcpCloud):
         await self.call("POST", self.resource(name).format("hosts/0/kill"))
 
     async def compute(self, method: str, path: str) -> Any:
-        """A call of somebody else's to the Compute API."""
+        """A call of another client to the Compute API."""
         url = f"{self.url}/compute/v1/projects/{self.project}/zones/{self.location}{path}"
         async with self._session.request(method, url) as response:
             assert response.ok, await response.text()
@@ -191,7 +191,7 @@ class ComputeCloud(GcpCloud):
         await self.compute("DELETE", f"/instances/{name}")
 
     async def metadata(self, name: str) -> dict[str, str]:
-        """What the machine can read."""
+        """The metadata of the machine."""
         machine = await self.compute("GET", f"/instances/{name}")
         return {item["key"]: item["value"] for item in machine["metadata"]["items"]}
 

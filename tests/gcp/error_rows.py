@@ -1,4 +1,4 @@
-"""Every error of Google's that Penstock knows, as its clients raise it, by the name of its row in docs/gcp.md."""
+"""Google's known errors as its clients raise them, by the name of their row in docs/gcp.md."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from google.cloud import compute_v1
 from google.longrunning import operations_pb2  # type: ignore[import-untyped]
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from activities.providers.gcp.codes import Meaning
+from activities.providers.gcp.error_codes import Meaning
 from activities.providers.gcp.errors import Fault, fault_of, fault_of_errors, fault_of_status
 from activities.providers.port import Scope
 
@@ -29,7 +29,7 @@ PER_MINUTE = (
 )
 
 
-def replied(kind: Any, message: str = "told", *details: Any) -> Fault:
+def replied(kind: Any, message: str = "message", *details: Any) -> Fault:
     """As a gRPC reply is raised."""
     return fault_of(kind(message, errors=(object(),), details=list(details)))
 
@@ -48,7 +48,7 @@ def from_future(code: int, message: str) -> Fault:
     return fault_of(api.GoogleAPICallError(message, errors=(operation.error,), response=operation))
 
 
-def from_compute(status: int, reason: str | None = None, message: str = "told", *details: dict[str, Any]) -> Fault:
+def from_compute(status: int, reason: str | None = None, message: str = "message", *details: dict[str, Any]) -> Fault:
     """As a reply of the Compute API is raised."""
     errors = [{"reason": reason, "message": message, "domain": "global"}] if reason else []
     return fault_of(api.from_http_status(status, message, errors=errors, details=list(details)))
@@ -62,9 +62,9 @@ def in_compute_operation(*entries: tuple[str, str], http: int = 400) -> Fault:
 
 
 def limited_by(limit_name: str) -> Fault:
-    """As an operation of the Compute API has a quota whose reach stands in the limit's name alone."""
+    """As an operation of the Compute API has a quota whose scope is only in the limit's name."""
     detail = compute_v1.ErrorDetails(quota_info=compute_v1.QuotaExceededInfo(limit_name=limit_name, limit=1.0))
-    fault = fault_of_errors([compute_v1.Errors(code="QUOTA_EXCEEDED", message="told", error_details=[detail])], http=403)
+    fault = fault_of_errors([compute_v1.Errors(code="QUOTA_EXCEEDED", message="message", error_details=[detail])], http=403)
     assert fault is not None
     return fault
 
@@ -72,7 +72,7 @@ def limited_by(limit_name: str) -> Fault:
 def from_compute_future(status: int, *entries: tuple[str, str]) -> Fault:
     """As the future of the Compute client raises it: by the HTTP status, which misleads."""
     errors = [compute_v1.Errors(code=code, message=message) for code, message in entries]
-    return fault_of(api.from_http_status(status, "told", errors=errors))
+    return fault_of(api.from_http_status(status, "message", errors=errors))
 
 
 def violation(description: str) -> Any:
@@ -106,22 +106,22 @@ ROWS: dict[str, list[Row]] = {
             M.QUOTA,
             ZONE,
         ),
-        (lambda: in_operation(8, "told", violation("Limit 8 in zone us-central2-b")), M.QUOTA, ZONE),
+        (lambda: in_operation(8, "message", violation("Limit 8 in zone us-central2-b")), M.QUOTA, ZONE),
     ],
     "tpu-quota-region": [
-        (lambda: replied(api.ResourceExhausted, "told", violation("Limit 8 in region us-central2")), M.QUOTA, REGION),
+        (lambda: replied(api.ResourceExhausted, "message", violation("Limit 8 in region us-central2")), M.QUOTA, REGION),
         (lambda: in_operation(8, IN_BOTH), M.QUOTA, REGION),
     ],
     "tpu-quota-project": [
         (
-            lambda: replied(api.ResourceExhausted, "told", violation("'TPUV4PerProject' exhausted. Limit 8 globally")),
+            lambda: replied(api.ResourceExhausted, "message", violation("'TPUV4PerProject' exhausted. Limit 8 globally")),
             M.QUOTA,
             PROJECT,
         )
     ],
     "tpu-rate": [
         (lambda: replied(api.ResourceExhausted, PER_MINUTE), M.RATE, ZONE),
-        (lambda: replied(api.ResourceExhausted, "told", reason("RATE_LIMIT_EXCEEDED")), M.RATE, ZONE),
+        (lambda: replied(api.ResourceExhausted, "message", reason("RATE_LIMIT_EXCEEDED")), M.RATE, ZONE),
         (lambda: in_operation(8, "RATE_LIMIT_EXCEEDED"), M.RATE, ZONE),
     ],
     "tpu-transient": [
@@ -150,7 +150,7 @@ ROWS: dict[str, list[Row]] = {
     "tpu-permission": [
         (lambda: replied(api.PermissionDenied, "Permission 'tpu.nodes.create' denied"), M.PERMISSION, PROJECT),
         (lambda: replied(api.Unauthenticated), M.PERMISSION, PROJECT),
-        (lambda: replied(api.PermissionDenied, "told", reason("SERVICE_DISABLED")), M.PERMISSION, PROJECT),
+        (lambda: replied(api.PermissionDenied, "message", reason("SERVICE_DISABLED")), M.PERMISSION, PROJECT),
     ],
     "tpu-permission-zone": [
         (lambda: replied(api.PermissionDenied, "Location us-x is not found or access is unauthorized."), M.PERMISSION, ZONE)
@@ -212,14 +212,14 @@ ROWS: dict[str, list[Row]] = {
     "gce-rate": [
         (lambda: from_compute(429), M.RATE, ZONE),
         (lambda: from_compute(403, "rateLimitExceeded"), M.RATE, ZONE),
-        (lambda: in_compute_operation(("RESOURCE_OPERATION_RATE_EXCEEDED", "told")), M.RATE, ZONE),
+        (lambda: in_compute_operation(("RESOURCE_OPERATION_RATE_EXCEEDED", "message")), M.RATE, ZONE),
     ],
     "gce-transient": [
         (lambda: from_compute(500), M.TRANSIENT, ZONE),
         (lambda: from_compute(502), M.TRANSIENT, ZONE),
         (lambda: from_compute(503, "backendError"), M.TRANSIENT, ZONE),
         (lambda: from_compute(504), M.TRANSIENT, ZONE),
-        (lambda: in_compute_operation(("INTERNAL_ERROR", "told"), http=500), M.TRANSIENT, ZONE),
+        (lambda: in_compute_operation(("INTERNAL_ERROR", "message"), http=500), M.TRANSIENT, ZONE),
     ],
     "no-answer": [
         (lambda: fault_of(requests.ReadTimeout("read timed out")), M.TRANSIENT, ZONE),
@@ -235,7 +235,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "gce-exists": [
         (lambda: from_compute(409, "alreadyExists"), M.EXISTS, ZONE),
-        (lambda: in_compute_operation(("RESOURCE_ALREADY_EXISTS", "told"), http=409), M.EXISTS, ZONE),
+        (lambda: in_compute_operation(("RESOURCE_ALREADY_EXISTS", "message"), http=409), M.EXISTS, ZONE),
     ],
     "gce-not-found": [(lambda: from_compute(404, "notFound"), M.NOT_FOUND, ZONE)],
     "gce-preempted-early": [
@@ -249,15 +249,15 @@ ROWS: dict[str, list[Row]] = {
         ),
     ],
     "gce-busy": [
-        (lambda: in_compute_operation(("RESOURCE_NOT_READY", "told")), M.BUSY, ZONE),
+        (lambda: in_compute_operation(("RESOURCE_NOT_READY", "message")), M.BUSY, ZONE),
         (lambda: from_compute(412, "conditionNotMet"), M.BUSY, ZONE),
         (lambda: from_compute(412), M.BUSY, ZONE),
     ],
     "gce-invalid": [
         (lambda: from_compute(400, "invalid"), M.INVALID, ZONE),
         (lambda: from_compute(400), M.INVALID, ZONE),
-        (lambda: in_compute_operation(("INVALID_FIELD_VALUE", "told")), M.INVALID, ZONE),
-        (lambda: in_compute_operation(("SOMETHING_NEW", "told"), http=400), M.INVALID, ZONE),
+        (lambda: in_compute_operation(("INVALID_FIELD_VALUE", "message")), M.INVALID, ZONE),
+        (lambda: in_compute_operation(("SOMETHING_NEW", "message"), http=400), M.INVALID, ZONE),
         (
             lambda: in_compute_operation(("UNSUPPORTED_OPERATION", "[g2-standard-4, pd-standard] features are not compatible.")),
             M.INVALID,
@@ -280,15 +280,19 @@ ROWS: dict[str, list[Row]] = {
     "gce-too-few": [
         (
             lambda: in_compute_operation(
-                ("VM_MIN_COUNT_NOT_REACHED", "told"),
+                ("VM_MIN_COUNT_NOT_REACHED", "message"),
                 ("QUOTA_EXCEEDED", "Quota 'CPUS' exceeded. Limit: 1.0 in region r."),
                 http=403,
             ),
             M.QUOTA,
             REGION,
         ),
-        (lambda: in_compute_operation(("VM_MIN_COUNT_NOT_REACHED", "told"), ("INVALID_FIELD_VALUE", "told")), M.INVALID, ZONE),
-        (lambda: in_compute_operation(("VM_MIN_COUNT_NOT_REACHED", "told")), M.STOCKOUT, ZONE),
+        (
+            lambda: in_compute_operation(("VM_MIN_COUNT_NOT_REACHED", "message"), ("INVALID_FIELD_VALUE", "message")),
+            M.INVALID,
+            ZONE,
+        ),
+        (lambda: in_compute_operation(("VM_MIN_COUNT_NOT_REACHED", "message")), M.STOCKOUT, ZONE),
     ],
     "no-credentials": [
         (lambda: fault_of(auth.DefaultCredentialsError("none found")), M.PERMISSION, PROJECT),

@@ -9,7 +9,7 @@ from tests.workflows.machine import Machine
 
 
 class GcpMachine(Machine):
-    """A machine whose cloud is Google's; `environment` comes to what its worker needs to find the others."""
+    """A machine with Google's emulated clouds; `environment` is added to the worker's."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
         super().__init__(folder)
@@ -18,12 +18,12 @@ class GcpMachine(Machine):
 
     @property
     def url(self) -> str:
-        """Where Compute and the emulator's own calls are."""
+        """The address of the Compute API and of the emulator's admin API."""
         return self.gcp.url
 
     @property
     def environment(self) -> dict[str, str]:
-        """What commands and workers need to find this machine."""
+        """The environment variables of commands and workers for this machine."""
         google = {
             "PENSTOCK_GCP_ENDPOINT": self.gcp.url,
             "PENSTOCK_GCP_TPU_ENDPOINT": self.gcp.tpu_address,
@@ -32,7 +32,7 @@ class GcpMachine(Machine):
         return super().environment | google | self._environment
 
     def start(self) -> None:
-        """Start all three; returns when the worker works."""
+        """Start all three; return when the worker is ready."""
         self.server.start()
         self.gcp.start()
         self.worker = self.new_worker("worker")
@@ -40,14 +40,14 @@ class GcpMachine(Machine):
         self.start_worker()
 
     def stop(self) -> None:
-        """End all three, at once."""
+        """Kill all three."""
         super().stop()
         self.gcp.kill()
 
 
 @contextmanager
 def running_gcp_machine(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[GcpMachine]:
-    """A machine that runs, and leaves no process behind."""
+    """A running machine, whose processes end with the block."""
     machine = GcpMachine(folder, **(environment or {}))
     try:
         machine.start()

@@ -1,4 +1,4 @@
-"""A cluster of a test's own on Google's emulated clouds: its project, its zones, what was made there, and what must hold."""
+"""A cluster of one test on Google's emulated clouds: its project, zones and resources, and the checks of a quiet cluster."""
 
 import uuid
 from collections import Counter
@@ -37,13 +37,13 @@ def vm(name: str, zone: str, **rest: Any) -> dict[str, Any]:
 
 
 def gangs(count: int, *, variant: str = "v5litepod-16", name: str = "train") -> list[dict[str, Any]]:
-    """So many gangs of four, each of which fills a slice."""
+    """Gangs of four, each of which fills a slice."""
     device = {"type": "tpu", "variants": [variant]}
     return [{"id": name, "count": count, "gang": {"size": 4}, "device": device, "resources": {"tpu": 4}}]
 
 
 class GcpStagedCloud(StagedCloud):
-    """The emulator as the stage's cluster sees it: what its project has."""
+    """The resources of the stage's project on the emulator."""
 
     def __init__(self, admin: GcpAdmin, session: aiohttp.ClientSession, *, cluster: str, prefix: str, project: str) -> None:
         super().__init__("", session, cluster=cluster, region=prefix)
@@ -51,11 +51,11 @@ class GcpStagedCloud(StagedCloud):
         self.project = project
 
     async def behave(self, suffix: str = "west-a", **behaviour: Any) -> None:
-        """From now on a zone behaves like this."""
+        """Set the behaviour of a zone."""
         await self.admin.behave(self.zone(suffix), **behaviour)
 
     async def ever_made(self) -> list[dict[str, Any]]:
-        """Everything ever made in the stage's zones, gone or not."""
+        """Every resource ever made in the stage's zones, deleted ones included."""
         items = (await self.admin.call("GET", f"/resources?project={self.project}"))["items"]
         return [item for item in items if item["zone"].startswith(f"{self.region}-")]
 
@@ -63,14 +63,14 @@ class GcpStagedCloud(StagedCloud):
         return [item for item in await self.ever_made() if item["exists"]]
 
     async def names(self) -> set[str]:
-        """Names of slices that exist in whatever form."""
+        """Names of the slices that have a resource of any kind."""
         return {item.get("labels", {}).get("penstock-resource", item["name"]) for item in await self.existing()}
 
     async def preempt(self, name: str) -> None:
         await self.admin.call("POST", f"/resources/{name}/preempt?project={self.project}")
 
     async def delete_machine(self, suffix: str, name: str) -> None:
-        """Somebody deletes a machine by hand."""
+        """Delete a machine by hand."""
         await self.admin.delete_machine(name, project=self.project, zone=self.zone(suffix))
 
 
@@ -84,7 +84,7 @@ class GcpStage(Stage):
         return resource_name(cluster=self.cluster, group=piece.group, slice_id=piece.id)
 
     async def quiet(self, **groups: int) -> tuple[Slice, ...]:
-        """Wait until every slice is READY with one workflow and one resource, so many of each group; then all accounts agree."""
+        """Wait until the groups have this many slices, each READY with one workflow and one resource; then verify the cluster."""
         found = await self.eventually(lambda: accounts(self), lambda seen: seen.quiet and seen.groups == groups)
         made = [item for item in await self.cloud.ever_made() if not item.get("failed")]
         doubled = [key for key, times in Counter((item["kind"], item["name"]) for item in made).items() if times > 1]
@@ -96,7 +96,7 @@ class GcpStage(Stage):
 
 
 class Accounts(NamedTuple):
-    """One look at ledger, workflows and cloud, and at what is still to be done; resources go by their names."""
+    """Ledger, workflows and cloud at one moment, and whether work is left; resources are compared by name."""
 
     ledger: tuple[Slice, ...]
     workflows: frozenset[str]
@@ -116,7 +116,7 @@ class Accounts(NamedTuple):
 
 
 async def accounts(stage: GcpStage) -> Accounts:
-    """The accounts now."""
+    """Read ledger, workflows and cloud."""
     state = await state_of(stage)
     return Accounts(
         state.slices,
@@ -131,7 +131,7 @@ async def accounts(stage: GcpStage) -> Accounts:
 async def staged(
     machine: GcpMachine, *groups: dict[str, Any], start: bool = True, project: str | None = None, **config: Any
 ) -> AsyncIterator[GcpStage]:
-    """A fresh cluster in a project of its own, or a given one; its workflows are ended with the test."""
+    """A fresh cluster in its own project or a given one; its workflows end with the test."""
     name = uuid.uuid4().hex[:8]
     prefix, project = f"r{name}", project or f"project-{name}"
     placed = [

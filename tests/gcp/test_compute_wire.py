@@ -1,4 +1,4 @@
-"""Machines as the Compute API has them: what each status means, and how they are ordered."""
+"""Requests to the Compute API, and the phase of each machine status."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import pytest
 from google.cloud import compute_v1
 
 from activities.providers.gcp.compute_wire import Machine, bulk_of, instance_of
-from activities.providers.gcp.examination import check_order
-from activities.providers.gcp.settings import ComputeSettings, Reach, read
+from activities.providers.gcp.doctor import check_order
+from activities.providers.gcp.settings import ComputeSettings, read
 from activities.providers.port import (
+    Host,
     Invalid,
     Order,
     Phase,
@@ -83,7 +84,7 @@ def test_a_queued_machine_is_flex_start_and_several_cannot_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "given", "told"),
+    ("group", "given", "message"),
     [
         ({"preemptible": True}, {}, "queued: true .* never spot; set preemptible: false or queued: false"),
         ({"preemptible": True}, {"capacity": "spot"}, "queued: true .* never spot; set preemptible: false or queued: false"),
@@ -92,13 +93,13 @@ def test_a_queued_machine_is_flex_start_and_several_cannot_be() -> None:
     ],
 )
 def test_a_queued_machine_that_cannot_be_flex_start_is_refused_with_the_fix(
-    group: dict[str, Any], given: dict[str, str], told: str
+    group: dict[str, Any], given: dict[str, str], message: str
 ) -> None:
     order = compute_order(queued=True, **group)
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises(Invalid, match=message):
         instance_of(order, settings_of(**given), {})
     settings = {"project": "p", "image": "i", "machine_type": "n2-standard-8", **given}
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises(Invalid, match=message):
         check_order("gce", order.model_copy(update={"settings": settings}))
 
 
@@ -110,13 +111,15 @@ def test_a_machine_without_an_account_of_its_own_acts_for_the_projects_default()
         assert (account.email, list(account.scopes)) == ("default", ["https://www.googleapis.com/auth/cloud-platform"])
 
 
-def test_a_machine_is_reached_where_the_settings_say() -> None:
+def test_a_machine_is_a_host_with_its_name_and_the_addresses_of_its_first_interface() -> None:
     access = compute_v1.AccessConfig(nat_i_p="203.0.113.9")
     interface = compute_v1.NetworkInterface(network_i_p="10.0.0.2", access_configs=[access])
-    machine = Machine(compute_v1.Instance(network_interfaces=[interface]))
-    assert machine.address(Reach.INTERNAL) == "10.0.0.2"
-    assert machine.address(Reach.EXTERNAL) == "203.0.113.9"
-    assert Machine(compute_v1.Instance()).address(Reach.INTERNAL) is None
+    second = compute_v1.NetworkInterface(network_i_p="10.1.0.2")
+    machine = Machine(compute_v1.Instance(name="m", network_interfaces=[interface, second]))
+    assert machine.host == Host(name="m", address="10.0.0.2", external_address="203.0.113.9")
+    internal = compute_v1.Instance(name="m", network_interfaces=[second])
+    assert Machine(internal).host == Host(name="m", address="10.1.0.2", external_address="")
+    assert Machine(compute_v1.Instance(name="m")).host == Host(name="m", address="", external_address="")
 
 
 STATUSES = {

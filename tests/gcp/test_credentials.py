@@ -1,4 +1,4 @@
-"""Credentials that are missing or wrong are one sentence with its fix."""
+"""Missing or wrong Google credentials give one sentence with the fix."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from activities.providers.gcp import examination
+from activities.providers.gcp import doctor
 from activities.providers.gcp.credentials import check_credentials
 from activities.providers.gcp.settings import Connection
 from activities.providers.port import PermissionDenied, Scope
@@ -20,7 +20,7 @@ from activities.providers.registry import Providers
 
 
 class _Tokens(BaseHTTPRequestHandler):
-    """A token server; what it answers is in the path."""
+    """A token server; the path selects the answer."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -41,9 +41,9 @@ class _Tokens(BaseHTTPRequestHandler):
 
 @contextmanager
 def token_server() -> Iterator[str]:
-    """Where a token server answers."""
+    """The address of a running token server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Tokens)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
@@ -66,26 +66,26 @@ def key_file(path: Path, token_uri: str) -> Path:
     return path
 
 
-def one_sentence(told: str | None, *expected: str) -> None:
-    assert told is not None
-    assert "\n" not in told
-    assert "gcloud auth application-default login" in told
+def one_sentence(sentence: str | None, *expected: str) -> None:
+    assert sentence is not None
+    assert "\n" not in sentence
+    assert "gcloud auth application-default login" in sentence
     for words in expected:
-        assert words in told
+        assert words in sentence
 
 
-def test_nobody_logged_in_is_told_how_to_log_in(nobody: Path) -> None:
+def test_nobody_logged_in_is_told_how_to_log_in(no_login: Path) -> None:
     one_sentence(check_credentials(), "No usable Google credentials")
 
 
-def test_a_key_file_that_is_not_there_is_named(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(nobody / "nothing.json"))
+def test_a_key_file_that_is_not_there_is_named(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(no_login / "nothing.json"))
     one_sentence(check_credentials(), "nothing.json")
 
 
-def test_a_key_file_that_is_no_key_is_told(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (nobody / "key.json").write_text("not a key")
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(nobody / "key.json"))
+def test_a_key_file_that_is_no_key_is_told(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (no_login / "key.json").write_text("not a key")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(no_login / "key.json"))
     one_sentence(check_credentials(), "No usable Google credentials", "key.json")
 
 
@@ -93,7 +93,7 @@ UNREADABLE = ("[]", '"x"', "null", '{"type": "impersonated_service_account"}', '
 
 
 def unreadable(folder: Path) -> list[Path]:
-    """Key files that nobody can use, one for each way in which Google's library stumbles over them."""
+    """Unusable key files, one for each way in which Google's library fails on them."""
     (folder / "directory").mkdir()
     files = [folder / f"key-{number}.json" for number in range(len(UNREADABLE))]
     for file, text in zip(files, UNREADABLE, strict=True):
@@ -101,47 +101,47 @@ def unreadable(folder: Path) -> list[Path]:
     return [folder / "directory", *files]
 
 
-def test_a_key_file_that_cannot_be_read_is_named_and_denies_every_call(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in unreadable(nobody):
+def test_a_key_file_that_cannot_be_read_is_named_and_denies_every_call(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in unreadable(no_login):
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
         one_sentence(check_credentials(), "No usable Google credentials", file.name)
         for kind in ("gcp-tpu", "gce"):
             assert file.name in asyncio.run(denied(kind))
 
 
-def test_a_file_of_gclouds_that_cannot_be_read_is_told(nobody: Path) -> None:
-    (nobody / "gcloud").mkdir()
-    (nobody / "gcloud" / "application_default_credentials.json").write_text("[]")
-    one_sentence(check_credentials(), "what gcloud wrote cannot be read as credentials")
+def test_a_file_of_gclouds_that_cannot_be_read_is_told(no_login: Path) -> None:
+    (no_login / "gcloud").mkdir()
+    (no_login / "gcloud" / "application_default_credentials.json").write_text("[]")
+    one_sentence(check_credentials(), "the file written by gcloud cannot be read as credentials")
 
 
-def test_the_doctor_tells_what_is_wrong_apart_from_what_to_do(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(nobody))
-    found = asyncio.run(examination.credentials("gce:my-project", Connection(project="my-project")))
+def test_the_doctor_tells_what_is_wrong_apart_from_what_to_do(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(no_login))
+    found = asyncio.run(doctor.credentials("gce:my-project", Connection(project="my-project")))
     assert not found.ok
     assert found.message.endswith("IsADirectoryError: Is a directory")
     assert found.fix.startswith("Run `gcloud auth application-default login`")
 
 
-def test_a_key_that_google_refuses_is_told(nobody: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(nobody / "key.json", f"{tokens}/unknown")))
+def test_a_key_that_google_refuses_is_told(no_login: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(no_login / "key.json", f"{tokens}/unknown")))
     one_sentence(check_credentials(), "Google refuses the credentials of this worker", "invalid_grant")
 
 
-def test_a_key_that_google_takes_is_fine(nobody: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(nobody / "key.json", f"{tokens}/known")))
+def test_a_key_that_google_takes_is_fine(no_login: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(no_login / "key.json", f"{tokens}/known")))
     assert check_credentials() is None
 
 
-def test_a_token_server_that_cannot_be_reached_is_no_fault_of_the_key(nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(nobody / "key.json", "http://127.0.0.1:9/token")))
-    told = check_credentials()
-    assert told is not None
-    assert "cannot be reached" in told
+def test_a_token_server_that_cannot_be_reached_is_no_fault_of_the_key(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(no_login / "key.json", "http://127.0.0.1:9/token")))
+    sentence = check_credentials()
+    assert sentence is not None
+    assert "cannot be reached" in sentence
 
 
 async def denied(kind: str) -> str:
-    """What a call is denied with."""
+    """The error of a denied call."""
     providers = Providers()
     provider = await providers.of(kind, {"project": "my-project"})
     with pytest.raises(PermissionDenied) as raised:
@@ -152,5 +152,5 @@ async def denied(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["gcp-tpu", "gce"])
-def test_a_call_without_credentials_is_denied_with_what_to_do(nobody: Path, kind: str) -> None:
+def test_a_call_without_credentials_is_denied_with_what_to_do(no_login: Path, kind: str) -> None:
     assert "gcloud auth application-default login" in asyncio.run(denied(kind))

@@ -1,4 +1,4 @@
-"""`penstock doctor` on Google's clouds: what is well, what is not, and what to do about it."""
+"""`penstock doctor` on Google's clouds: its findings and fixes."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from activities.doctor import SET_CLOCK
+from activities.clock_skew import SET_CLOCK
 from penstock.contract.answers import Finding
 from penstock.model.cluster import ClusterConfig
 from tests.cli.running import Commands
@@ -25,17 +25,17 @@ LOGIN = "gcloud auth application-default login"
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpMachine]:
-    """A worker on whose machine nobody is logged in."""
+    """A service whose worker has no Google credentials."""
     folder = tmp_path_factory.mktemp("google")
-    nobody = {"GOOGLE_APPLICATION_CREDENTIALS": "", "CLOUDSDK_CONFIG": str(folder / "gcloud"), "NO_GCE_CHECK": "true"}
-    with running_gcp_machine(folder, nobody) as running:
+    no_login = {"GOOGLE_APPLICATION_CREDENTIALS": "", "CLOUDSDK_CONFIG": str(folder / "gcloud"), "NO_GCE_CHECK": "true"}
+    with running_gcp_machine(folder, no_login) as running:
         yield running
 
 
 async def examined(stage: GcpStage) -> dict[str, Finding]:
-    """The doctor's findings about this stage, by what they are about."""
-    told = await asyncio.to_thread(Commands(stage.machine.environment).json, "doctor")
-    found = [Finding.model_validate(finding) for finding in told["findings"]]
+    """The doctor's findings, by subject."""
+    report = await asyncio.to_thread(Commands(stage.machine.environment).json, "doctor")
+    found = [Finding.model_validate(finding) for finding in report["findings"]]
     return {finding.subject: finding for finding in found}
 
 
@@ -46,7 +46,7 @@ def test_what_is_well_on_googles_clouds_is_told(machine: GcpMachine) -> None:
             await stage.quiet(v5e=1)
             found = await examined(stage)
             project, zone = stage.cloud.project, stage.cloud.zone("west-a")
-            told = {
+            expected = {
                 "server",
                 "worker",
                 "search attributes",
@@ -60,8 +60,8 @@ def test_what_is_well_on_googles_clouds_is_told(machine: GcpMachine) -> None:
                 f"{stage.cluster}: gcp-tpu:{project}/{zone}",
                 f"{stage.cluster}: gce:{project}/{zone}",
             }
-            assert told <= found.keys()
-            assert all(found[subject].ok for subject in told), found
+            assert expected <= found.keys()
+            assert all(found[subject].ok for subject in expected), found
 
     asyncio.run(play())
 
@@ -84,7 +84,7 @@ def test_quotas_labels_and_orders_that_need_attention_are_told_with_what_to_do(m
 
             region = zone.rpartition("-")[0]
             quota = found[f"gce:{project}: quotas in {region}"]
-            assert "12 NVIDIA_L4_GPUS may be wanted, 2 are allowed" in quota.message
+            assert "the groups may need 12 NVIDIA_L4_GPUS, the quota is 2" in quota.message
             assert "lower max_slices" in quota.fix
             label = found[f"{stage.cluster}: gce:{project}/{zone} labels"]
             assert label.message.startswith("changed: labelled as")
@@ -103,9 +103,9 @@ def test_a_clock_that_is_an_hour_off_is_told_with_what_to_do(machine: GcpMachine
                 found = await examined(stage)
             clock = found[f"gce:{stage.cloud.project}: clock"]
             assert (clock.ok, clock.fix) == (False, SET_CLOCK)
-            told = re.fullmatch(r"the worker's is (\d+) s ahead of it", clock.message)
-            assert told is not None, clock
-            assert 3600 <= int(told[1]) < 3700
+            skew = re.fullmatch(r"the worker's is (\d+) s ahead of it", clock.message)
+            assert skew is not None, clock
+            assert 3600 <= int(skew[1]) < 3700
             assert found["Temporal's clock"].ok
 
     asyncio.run(play())
@@ -113,7 +113,7 @@ def test_a_clock_that_is_an_hour_off_is_told_with_what_to_do(machine: GcpMachine
 
 @asynccontextmanager
 async def cloud_of_an_hour_ago() -> AsyncIterator[str]:
-    """Where a cloud answers that does nothing but live in the past."""
+    """The address of a server whose Date header is an hour old."""
 
     async def answer(_: web.Request) -> web.Response:
         then = datetime.now(UTC) - timedelta(hours=1)
@@ -173,9 +173,9 @@ def test_what_people_mended_is_noticed_without_them(machine: GcpMachine) -> None
             assert "provider.reach" in " ".join(block.health.reason for block in state.blocks)
 
             await stage.cloud.behave("west-a")
-            told = stage.config.model_dump(mode="json")
-            told["groups"][1]["provider"]["reach"] = "internal"
-            await stage.autoscaler.apply_config(ClusterConfig.model_validate(told))
+            config = stage.config.model_dump(mode="json")
+            config["groups"][1]["provider"]["reach"] = "internal"
+            await stage.autoscaler.apply_config(ClusterConfig.model_validate(config))
             await stage.autoscaler.submit_demand(tasks(2, cpu=4))
             await stage.quiet(vm=1, broken=1)
             assert (await state_of(stage)).blocks == ()

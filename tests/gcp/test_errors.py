@@ -1,15 +1,16 @@
-"""Google's errors mean what docs/gcp.md says: as its clients raise them, and over real sockets."""
+"""The meanings of Google's errors, as docs/gcp.md lists them: as its clients raise them, and over real sockets."""
 
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 
-from activities.providers.gcp.codes import Meaning
-from activities.providers.gcp.errors import DEFAULT_RETRY_SECONDS, Fault, Place, error_of, failure_of, fault_of
+from activities.providers.gcp.error_codes import Meaning
+from activities.providers.gcp.errors import DEFAULT_RETRY_SECONDS, Fault, ProjectZone, error_of, failure_of, fault_of
 from activities.providers.port import (
     Conflict,
     FailureKind,
@@ -27,7 +28,7 @@ from tests.gcp.clouds import Endpoints, compute_cloud, tpu_cloud
 from tests.gcp.error_rows import ROWS, Row, api
 
 DOCS = Path(__file__).parents[2] / "docs" / "gcp.md"
-PLACE = Place("my-project", "us-central1-a")
+ZONE = ProjectZone("my-project", "us-central1-a")
 CASES = [pytest.param(*row, id=f"{name}-{i}") for name, rows in ROWS.items() for i, row in enumerate(rows)]
 
 RAISED: dict[Meaning, type[ProviderError]] = {
@@ -45,20 +46,16 @@ RAISED: dict[Meaning, type[ProviderError]] = {
 
 
 @pytest.mark.parametrize(("said", "meaning", "scope"), CASES)
-def test_each_error_means_one_thing(said: Any, meaning: Meaning, scope: Scope) -> None:
+def test_each_error_has_one_meaning_and_becomes_the_ports_error_with_its_subject(
+    said: Callable[[], Fault], meaning: Meaning, scope: Scope
+) -> None:
     fault = said()
     assert fault.meaning is meaning
-    if meaning in (Meaning.QUOTA, Meaning.PERMISSION):
-        assert fault.scope is scope
-
-
-@pytest.mark.parametrize(("said", "meaning", "scope"), CASES)
-def test_each_error_is_one_of_the_ports_and_names_what_it_covers(said: Any, meaning: Meaning, scope: Scope) -> None:
-    error = error_of(said(), PLACE)
+    error = error_of(fault, ZONE)
     assert type(error) is RAISED[meaning]
     if isinstance(error, QuotaExceeded | PermissionDenied):
         subjects = {Scope.ZONE: "us-central1-a", Scope.REGION: "us-central1", Scope.PROJECT: "my-project"}
-        assert (error.scope, error.subject) == (scope, subjects[scope])
+        assert (fault.scope, error.scope, error.subject) == (scope, scope, subjects[scope])
 
 
 def test_the_table_in_the_docs_has_a_row_for_each_error_and_no_other() -> None:
@@ -70,23 +67,23 @@ def test_the_table_in_the_docs_has_a_row_for_each_error_and_no_other() -> None:
 
 
 def test_an_error_says_how_far_it_reaches_and_when_to_come_back() -> None:
-    told = failure_of(Fault(Meaning.QUOTA, "rpc 8", "too much", Scope.REGION), PLACE)
-    assert (told.kind, told.scope, told.subject) == (FailureKind.QUOTA, Scope.REGION, "us-central1")
-    told = failure_of(Fault(Meaning.STOCKOUT, "rpc 8", "none"), PLACE)
-    assert (told.kind, told.scope, told.subject) == (FailureKind.STOCKOUT, None, "")
+    failure = failure_of(Fault(Meaning.QUOTA, "rpc 8", "too much", Scope.REGION), ZONE)
+    assert (failure.kind, failure.scope, failure.subject) == (FailureKind.QUOTA, Scope.REGION, "us-central1")
+    failure = failure_of(Fault(Meaning.STOCKOUT, "rpc 8", "none"), ZONE)
+    assert (failure.kind, failure.scope, failure.subject) == (FailureKind.STOCKOUT, None, "")
     retry = error_details_pb2.RetryInfo()
     retry.retry_delay.FromSeconds(17)
-    limited = error_of(fault_of(api.ResourceExhausted("per minute", errors=(), details=[retry])), PLACE)
+    limited = error_of(fault_of(api.ResourceExhausted("per minute", errors=(), details=[retry])), ZONE)
     assert isinstance(limited, RateLimited)
     assert limited.retry_after == 17
-    limited = error_of(fault_of(api.TooManyRequests("slower")), PLACE)
+    limited = error_of(fault_of(api.TooManyRequests("slower")), ZONE)
     assert isinstance(limited, RateLimited)
     assert limited.retry_after == DEFAULT_RETRY_SECONDS
 
 
 def test_missing_credentials_come_with_what_to_do() -> None:
     rows: list[Row] = ROWS["no-credentials"]
-    assert "gcloud auth application-default login" in str(error_of(rows[0][0](), PLACE))
+    assert "gcloud auth application-default login" in str(error_of(rows[0][0](), ZONE))
 
 
 TPU_FAULTS: dict[str, tuple[dict[str, Any], type[ProviderError]]] = {
@@ -100,7 +97,7 @@ TPU_FAULTS: dict[str, tuple[dict[str, Any], type[ProviderError]]] = {
     "invalid": ({"code": "INVALID_ARGUMENT"}, Invalid),
     "no parent": ({"code": "NOT_FOUND"}, Invalid),
     "denied": ({"code": "PERMISSION_DENIED"}, PermissionDenied),
-    "nobody": ({"code": "UNAUTHENTICATED"}, PermissionDenied),
+    "no credentials": ({"code": "UNAUTHENTICATED"}, PermissionDenied),
 }
 
 
@@ -139,7 +136,7 @@ COMPUTE_FAULTS: dict[str, tuple[dict[str, Any], type[ProviderError]]] = {
     "invalid": ({"status": 400, "reason": "invalid"}, Invalid),
     "no image": ({"status": 404, "reason": "notFound"}, Invalid),
     "denied": ({"status": 403, "reason": "forbidden"}, PermissionDenied),
-    "nobody": ({"status": 401, "reason": "authError"}, PermissionDenied),
+    "no credentials": ({"status": 401, "reason": "authError"}, PermissionDenied),
 }
 
 

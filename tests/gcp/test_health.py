@@ -1,21 +1,24 @@
-"""Health checks: what hosts answer, and what counts as an answer."""
+"""Health checks of hosts: which replies count as an answer."""
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import aiohttp
 import pytest
 
 from activities.providers.gcp import health
-from activities.providers.gcp.settings import Connection
+from activities.providers.gcp.settings import Connection, Reach
+from activities.providers.port import Host
 
 HOST = "127.0.0.1"
+REACHED = Host(name="h", address=HOST)
 BREATH_SECONDS = 0.05
 """Between the pieces of an answer, so that they arrive apart."""
 
 
-def answered(*pieces: bytes, status: str = "200 OK") -> str | None:
-    """The slice id heard from a host that answers in pieces."""
+def answered(*pieces: bytes, status: str = "200 OK", host: Host = REACHED, **settings: Any) -> str | None:
+    """The slice id in the reply of a host that answers in pieces; None without a check or a usable reply."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -28,10 +31,12 @@ def answered(*pieces: bytes, status: str = "200 OK") -> str | None:
 
     async def story() -> str | None:
         async with await asyncio.start_server(answer, HOST, 0) as server, aiohttp.ClientSession() as session:
-            connection = Connection(project="p", health_port=server.sockets[0].getsockname()[1], health_timeout="60s")
-            (host,) = await health.ask([HOST], connection, session)
-            assert (host.address, host.asked) == (HOST, True)
-            return host.answered
+            port = server.sockets[0].getsockname()[1]
+            connection = Connection(project="p", health_port=port, health_timeout="60s", **settings)
+            (after,) = await health.check([host], connection, session)
+            reachable = host.external_address if connection.reach is Reach.EXTERNAL else host.address
+            assert after == host.model_copy(update={"asked": bool(reachable), "answered": after.answered})
+            return after.answered
 
     return asyncio.run(story())
 
@@ -41,6 +46,13 @@ def answered(*pieces: bytes, status: str = "200 OK") -> str | None:
 )
 def test_an_answer_counts_in_however_many_pieces_it_comes(pieces: Sequence[bytes]) -> None:
     assert answered(*pieces) == "s1"
+
+
+def test_a_host_is_checked_at_the_address_that_the_settings_select_and_not_without_it() -> None:
+    outside = Host(name="h", address="", external_address=HOST)
+    assert answered(b'{"slice": "s1"}', host=outside, reach="external") == "s1"
+    assert answered(b'{"slice": "s1"}', host=outside, reach="internal") is None
+    assert answered(b'{"slice": "s1"}', host=REACHED, reach="external") is None
 
 
 def test_an_answer_that_is_not_one_is_silence() -> None:

@@ -1,4 +1,4 @@
-"""Google's libraries cost nothing to who does not use them."""
+"""Google's libraries are imported only where they are used."""
 
 import json
 import subprocess
@@ -23,10 +23,57 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def loaded(*kinds: str) -> set[str]:
-    """What a process imports that opens the providers of these kinds."""
+    """The modules that a process imports to open the providers of these kinds."""
     command = [sys.executable, "-c", LOADED, *kinds]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return set(json.loads(ran.stdout))
+
+
+WITHOUT_GOOGLE = """
+import asyncio, sys
+
+class Missing:
+    def find_spec(self, name, *rest):
+        if name in ("google.cloud", "google.auth", "google.api_core"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from activities.doctor import _account, _accounts, _fix
+from activities.providers.kinds import runtime_of
+from activities.providers.port import Invalid
+from activities.providers.registry import Providers
+from penstock.core.state.specs import locations_of
+from penstock.model.cluster import ClusterConfig
+
+async def main():
+    providers = Providers()
+    for kind in ("gce", "gcp-tpu"):
+        provider = {"kind": kind, "project": "p"}
+        config = ClusterConfig.model_validate({"cluster": "c", "groups": [{"name": "g", "max_slices": 1, "provider": provider}]})
+        try:
+            await providers.of(kind, {"project": "p"})
+        except Invalid as error:
+            print(error)
+            print(_fix(error, locations_of(config)[0]))
+        print(await runtime_of(kind).missing_credentials())
+        print(await _account(_accounts([config])[0]))
+    await providers.close()
+
+asyncio.run(main())
+"""
+
+
+def test_without_googles_libraries_its_groups_are_invalid_with_the_command_that_installs_them() -> None:
+    command = [sys.executable, "-c", WITHOUT_GOOGLE]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    fix = "make install-google, then restart the worker"
+    message = (
+        "provider.kind: Google's client libraries are not installed here; run `make install-google`, then restart the worker"
+    )
+    no_more = "[]"  # The doctor reports it once, for the location.
+    assert ran.stdout.splitlines() == [message, fix, message, no_more] * 2
 
 
 def of_googles(names: Iterable[str]) -> list[str]:

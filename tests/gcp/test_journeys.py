@@ -1,4 +1,4 @@
-"""Stories through the whole system on Google's emulated clouds; after each, `penstock verify` and the emulator's list agree."""
+"""Stories through the whole system on Google's emulated clouds; after each, `penstock verify` agrees with the emulator's list."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,13 +19,14 @@ from tests.workflows.test_demand import tasks
 
 RESTARTS = 3
 PATIENCE = "10s"
-"""Longer than a busy machine takes to hear that an order was queued: one that is not known to be is then made once more."""
-FAILING_DELETES = 5
+"""Longer than a busy machine takes to learn that an order was queued: one not known to be queued by then is repeated."""
+FAILING_DELETES = 3
+"""Temporal repeats them after 1, 2 and 4 seconds."""
 LATE = "4s"
-"""Long after a create that does not wait has returned and a slice that nobody sees counts as lost."""
+"""Long after a create that does not wait has returned, and after a slice that no listing shows counts as lost."""
 PACED_PROJECT, CREATES_PER_SECOND = "paced", 1
 LEAST_SECONDS = 4.0
-"""What eight creates at that rate take at least: the first two may come at once."""
+"""The least time for eight creates at that rate: the first two may run at once."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpMachine]:
 
 
 def played(machine: GcpMachine, story: Callable[[GcpStage], Awaitable[None]], *groups: dict[str, Any], **config: Any) -> None:
-    """Play a story on a stage of its own."""
+    """Play a story on its own stage."""
 
     async def play() -> None:
         async with staged(machine, *groups, **config) as stage:
@@ -51,7 +52,7 @@ async def groups_of(stage: GcpStage) -> dict[str, GroupStatus]:
 
 
 async def drained(stage: GcpStage, piece: Slice) -> None:
-    """Nothing is wanted any more, and the slice is given back."""
+    """Withdraw all demand and drain the slice."""
     await stage.autoscaler.report([], usage={piece.id: "idle"})
     await stage.autoscaler.drain(piece.id)
     await stage.autoscaler.report(confirmed=[piece.id])
@@ -75,7 +76,7 @@ def test_a_stockout_moves_demand_to_the_next_zone_and_the_block_shows_its_end(ma
         await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
         await stage.quiet(**{"tpu-b": 1, "vm-b": 1})
         status = await stage.autoscaler.status()
-        assert {(trouble.group, trouble.failure.kind) for trouble in status.recent_failures} == {
+        assert {(failed.group, failed.failure.kind) for failed in status.recent_failures} == {
             ("tpu-a", FailureKind.STOCKOUT),
             ("vm-a", FailureKind.STOCKOUT),
         }
@@ -95,7 +96,7 @@ def test_a_stockout_that_comes_long_after_the_create_call_blocks_its_group_all_t
         await stage.cloud.behave("west-a", stockout=True, create_latency="1s")
         await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
         await stage.quiet(**{"tpu-b": 1, "vm-b": 1})
-        kinds = {(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).recent_failures}
+        kinds = {(failed.group, failed.failure.kind) for failed in (await stage.autoscaler.status()).recent_failures}
         assert kinds == {("tpu-a", FailureKind.STOCKOUT), ("vm-a", FailureKind.STOCKOUT)}
 
     first = [impatient(tpu("tpu-a", "west-a", priority=1)), impatient(vm("vm-a", "west-a", priority=1))]
@@ -104,7 +105,7 @@ def test_a_stockout_that_comes_long_after_the_create_call_blocks_its_group_all_t
 
 
 def impatient(group: dict[str, Any]) -> dict[str, Any]:
-    """A group whose create calls do not wait to see whether the order fails."""
+    """The group with create calls that do not wait for early failures."""
     return group | {"provider": group["provider"] | {"create_wait": "0s"}}
 
 
@@ -119,7 +120,7 @@ def test_a_quota_of_a_region_blocks_its_groups_and_no_other(machine: GcpMachine)
         assert blocked == {"tpu-a", "tpu-b", "vm-a", "vm-b"}
         assert all(groups[name].until is not None for name in blocked)
         assert {groups[name].availability for name in groups.keys() - blocked} == {Availability.AVAILABLE}
-        assert await asked(stage, "west-b") == 0
+        assert await creates_in(stage, "west-b") == 0
 
     zones = {"a": "west-a", "b": "west-b", "east": "east-a"}
     played(
@@ -138,12 +139,12 @@ def test_a_quota_that_fails_machines_long_after_they_were_ordered_blocks_its_reg
         await stage.cloud.behave("west-a", quota={"scope": "region", "limit": 0}, create_latency=LATE)
         await stage.autoscaler.submit_demand([{"id": "pair", "gang": {"size": 2}, "resources": {"cpu": 4}}])
         await stage.quiet(east=1)
-        kinds = [(trouble.group, trouble.failure.kind) for trouble in (await stage.autoscaler.status()).recent_failures]
+        kinds = [(failed.group, failed.failure.kind) for failed in (await stage.autoscaler.status()).recent_failures]
         assert kinds == [("west-a", FailureKind.QUOTA)]
         groups = {name: group.availability for name, group in (await groups_of(stage)).items()}
         blocked, free = Availability.QUOTA_EXCEEDED, Availability.AVAILABLE
         assert groups == {"west-a": blocked, "west-b": blocked, "east": free}
-        assert await asked(stage, "west-b") == 0
+        assert await creates_in(stage, "west-b") == 0
 
     pairs = [
         vm(name, zone, hosts_per_slice=2, priority=rank)
@@ -152,8 +153,8 @@ def test_a_quota_that_fails_machines_long_after_they_were_ordered_blocks_its_reg
     played(machine, story, *map(impatient, pairs))
 
 
-async def asked(stage: GcpStage, zone: str) -> int:
-    """How many creates a zone was asked for."""
+async def creates_in(stage: GcpStage, zone: str) -> int:
+    """The number of create calls in a zone."""
     calls = await stage.cloud.admin.call("GET", "/calls")
     creates = ("CreateNode", "CreateQueuedResource", "instances.insert", "instances.bulkInsert")
     return sum(calls.get(method, {}).get(stage.cloud.zone(zone), 0) for method in creates)
@@ -198,7 +199,7 @@ def test_slices_under_maintenance_for_too_long_count_as_preempted_and_are_replac
         expected = {(piece.id, FailureKind.PREEMPTED) for piece in ill}
         await stage.eventually(lambda: recent_failures(stage), lambda found: found == expected)
         status = await stage.autoscaler.status()
-        assert all("maintenance" in trouble.failure.message for trouble in status.recent_failures)
+        assert all("maintenance" in failed.failure.message for failed in status.recent_failures)
         well = await stage.quiet(tpu=1, vm=1)
         assert {piece.id for piece in well}.isdisjoint(piece.id for piece in ill)
         assert {item["name"] for item in await stage.cloud.existing()} == {stage.name_of(piece) for piece in well}
@@ -225,7 +226,7 @@ def test_a_worker_killed_between_create_and_record_leaves_one_resource_that_is_a
 
 
 def test_a_queue_outlasts_workers_and_a_delete_outlasts_failures(machine: GcpMachine) -> None:
-    """Two stories at once, as soon as no worker is stopped any more: both take their time."""
+    """Two stories at once after the restarts of the worker, because both take seconds."""
 
     async def play() -> None:
         queue = [tpu("queue", "west-a", queued=True, priority=1, patience=PATIENCE), tpu("other", "east-a", priority=2)]
@@ -238,7 +239,7 @@ def test_a_queue_outlasts_workers_and_a_delete_outlasts_failures(machine: GcpMac
 
 
 async def _kept_waiting(stage: GcpStage, machine: GcpMachine) -> dict[str, Any]:
-    """A queued resource that keeps its place, whatever happens to workers."""
+    """The queued resource of an order, which survives restarts of the worker."""
     await stage.cloud.behave("west-a", hold_queue=True)
     await stage.autoscaler.start(stage.config)
     await stage.autoscaler.submit_demand(gangs(1))
@@ -252,7 +253,7 @@ async def _kept_waiting(stage: GcpStage, machine: GcpMachine) -> dict[str, Any]:
 
 
 async def _let_in(stage: GcpStage, queued: dict[str, Any]) -> None:
-    """It was created once, and its demand is served elsewhere until it is let in."""
+    """It was created once, and another group serves its demand until it gets capacity."""
     ready = stage.autoscaler.slices
     await stage.eventually(lambda: ready(group="other", state="READY"), lambda page: page.total == 1)
     assert (await groups_of(stage))["queue"].queued == 1
@@ -269,7 +270,7 @@ async def _let_in(stage: GcpStage, queued: dict[str, Any]) -> None:
 
 
 async def _deleted_in_the_end(stage: GcpStage) -> None:
-    """The cloud refuses to delete five times; nothing is left all the same."""
+    """The cloud fails the first deletes; in the end nothing is left."""
     await stage.autoscaler.submit_demand(gangs(1))
     (piece,) = await stage.quiet(v5e=1)
     await stage.cloud.behave("west-a", failing_deletes=FAILING_DELETES)

@@ -1,4 +1,4 @@
-"""Names and labels that Google takes, whatever slices, groups and clusters are called."""
+"""Valid names and labels for slices, groups and clusters with any name."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Secrets reach the machines that need them and nothing else: planted, and searched for."""
+"""Secrets reach the machines that need them, and no log, message or history."""
 
 import asyncio
 import json
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from activities.providers.gcp.compute import ComputeProvider
-from activities.providers.gcp.quoting import without, without_metadata
+from activities.providers.gcp.redaction import redact, redact_metadata
 from activities.providers.gcp.settings import ComputeSettings, Connection, TpuSettings, read
-from activities.providers.gcp.startup import told
+from activities.providers.gcp.startup import machine_metadata
 from activities.providers.gcp.tpu import TpuProvider
 from activities.providers.port import FailureKind, Invalid, Order, ProviderError
 from penstock.model.cluster import ClusterConfig
@@ -99,23 +99,23 @@ QUOTED = "o'hunter2-planted'with-quotes"
 
 @pytest.fixture
 def quotable(planted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The same with a secret that shells write differently; what creates order is not waited for."""
+    """The settings with a secret that shells quote, and with creates that do not wait."""
     monkeypatch.setenv("PENSTOCK_TEST_PLANTED", QUOTED)
     return planted | {"create_wait": 0}
 
 
 def quote_of(order: Order) -> str:
-    """A refusal that quotes all that the order's machines are told, and one secret cut off."""
+    """A refusal that quotes all metadata of the order's machines, and one secret cut off."""
     model: Any = TpuSettings if order.variant else ComputeSettings
     settings = read(model, order.settings)
-    metadata = told(order, settings, settings.connection).metadata
+    metadata = machine_metadata(order, settings, settings.connection).metadata
     return (
         f"Invalid value for field 'metadata': {metadata}, {json.dumps(metadata)}, {metadata['startup-script']} or {QUOTED[:14]}…"
     )
 
 
 def anew(cloud: TpuCloud | ComputeCloud) -> TpuProvider | ComputeProvider:
-    """The provider of a worker that did not order."""
+    """The provider of another worker, which did not send the order."""
     return type(cloud.provider)(cloud.provider._connection, cloud._session)
 
 
@@ -164,7 +164,7 @@ def test_a_queued_order_that_the_cloud_gave_up_is_told_without_secrets(endpoints
 
 def test_what_is_hidden_of_a_message_is_the_secrets_alone() -> None:
     said = "Invalid value for field 'metadata' in zone us-central1-a: it's, 'it'\"'\"'s', tiger7-planted and tiger7-pla…"
-    assert without(said, ("it's", "tiger7-planted\nshort")) == (
+    assert redact(said, ("it's", "tiger7-planted\nshort")) == (
         "Invalid value for field 'metadata' in zone us-central1-a: (secret), '(secret)', (secret) and (secret)…"
     )
     metadata = {
@@ -172,14 +172,14 @@ def test_what_is_hidden_of_a_message_is_the_secrets_alone() -> None:
         "k": "1",
         "startup-script": "#!/bin/sh\nexport PENSTOCK_GROUP=zone\nexport A=it1s",
     }
-    assert without_metadata("zone us-central1, it1s", metadata) == "zone us-central1, (secret)"
-    assert without("(secret) stays", ("(secret) stays as it is",)) == "(secret)"
-    assert without("export TOKEN=hunter2-planted", ("export TOKEN=hurry", "hunter2-planted")) == "(secret)(secret)"
-    assert without("export T=o'hunter2-pla…", ("export T=o'hunter2-planted", 'export T=o"x')) == "(secret)…"
+    assert redact_metadata("zone us-central1, it1s", metadata) == "zone us-central1, (secret)"
+    assert redact("(secret) stays", ("(secret) stays as it is",)) == "(secret)"
+    assert redact("export TOKEN=hunter2-planted", ("export TOKEN=hurry", "hunter2-planted")) == "(secret)(secret)"
+    assert redact("export T=o'hunter2-pla…", ("export T=o'hunter2-planted", 'export T=o"x')) == "(secret)…"
 
 
 def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, planted: dict[str, Any]) -> None:
-    """The words of the whole service: sightings, recent_failures, blocks and the states that carry them on."""
+    """Through the whole service: sightings, recent failures, blocks, and the states that workflows carry over."""
     quoted = f"Invalid value for field 'metadata': '{SCRIPT}', {shlex.quote(QUOTED)} and lemon9-planted-as-metadata"
     groups = [
         tpu("v5e", "west-a", provider={"kind": "gcp-tpu", **planted}),
@@ -192,10 +192,10 @@ def test_no_history_holds_a_secret_that_a_late_failure_quotes(tmp_path: Path, pl
             zone = stage.cloud.zone("west-a")
             for method, code in (("CreateNode", 3), ("instances.insert", "INVALID_FIELD_VALUE")):
                 await stage.cloud.admin.fault(method, zone=zone, operation=[{"code": code, "message": quoted}])
-            told = stage.config.model_dump(mode="json")
-            for group in told["groups"]:
+            config = stage.config.model_dump(mode="json")
+            for group in config["groups"]:
                 group["provider"] |= {"create_wait": 0}
-            await stage.autoscaler.start(ClusterConfig.model_validate(told))
+            await stage.autoscaler.start(ClusterConfig.model_validate(config))
             await stage.autoscaler.submit_demand([*gangs(1), *tasks(1, cpu=4)])
             state = await stage.eventually(lambda: state_of(stage), lambda state: len(state.blocks) == 2)
             assert all("Invalid value for field" in block.health.reason for block in state.blocks)
@@ -249,15 +249,15 @@ def test_a_secret_that_is_not_there_is_told_by_its_field() -> None:
     with pytest.raises(
         Invalid, match=r"provider.startup_script: there is no environment variable PENSTOCK_TEST_NO_SUCH_VARIABLE"
     ):
-        told(order, read(TpuSettings, {"project": "p", **missing}), CONNECTION)
+        machine_metadata(order, read(TpuSettings, {"project": "p", **missing}), CONNECTION)
 
 
 def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
     order = Order(cluster="c", group="g", slice="s", location="z")
     os.environb[b"PENSTOCK_TEST_NO_TEXT"] = b"hunter2\xff"
     try:
-        with pytest.raises(Invalid, match=r"provider.metadata.key: what env:PENSTOCK_TEST_NO_TEXT holds is not text"):
-            told(
+        with pytest.raises(Invalid, match=r"provider.metadata.key: the content of env:PENSTOCK_TEST_NO_TEXT is not text"):
+            machine_metadata(
                 order,
                 read(TpuSettings, {"project": "p", "metadata": {"key": {"secret": "env:PENSTOCK_TEST_NO_TEXT"}}}),
                 CONNECTION,
@@ -270,9 +270,9 @@ def test_a_startup_script_is_for_a_shell() -> None:
     order = Order(cluster="c", group="g", slice="s", location="z")
 
     def script(text: str) -> str:
-        return told(order, read(ComputeSettings, {"project": "p", "image": "i", "startup_script": text}), CONNECTION).metadata[
-            "startup-script"
-        ]
+        return machine_metadata(
+            order, read(ComputeSettings, {"project": "p", "image": "i", "startup_script": text}), CONNECTION
+        ).metadata["startup-script"]
 
     assert script("echo hello").startswith("#!/bin/bash\nexport PENSTOCK_CLUSTER=c\n")
     assert script("#!/bin/sh -e\necho hello").endswith("\necho hello")

@@ -1,4 +1,4 @@
-"""What a group's provider may say, and what it is told when it says something else."""
+"""The settings of groups on Google's clouds, and the messages for wrong ones."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from activities.providers.gcp.catalogue import machine_type, tpu_kind
-from activities.providers.gcp.opening import connection_of
+from activities.providers.gcp.factory import connection_of
 from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Reach, Secret, TpuSettings, read
-from activities.providers.gcp.startup import told
+from activities.providers.gcp.startup import machine_metadata
 from activities.providers.port import Invalid, Order
 from penstock.model.gpu import GPU_MACHINES
 
@@ -58,9 +58,9 @@ def test_a_mistake_is_told_with_its_field_and_its_fix(name: str) -> None:
 def test_hosts_are_told_the_port_that_they_will_be_asked_at(given: dict[str, int], port: str) -> None:
     settings = GCE | {"startup_script": "serve"} | given
     connection = connection_of(settings, {"PENSTOCK_GCP_HEALTH_PORT": "8080"})
-    metadata = told(order(), read(ComputeSettings, settings), connection).metadata
+    metadata = machine_metadata(order(), read(ComputeSettings, settings), connection).metadata
     assert f"export PENSTOCK_HEALTH_PORT={port}\n" in metadata["startup-script"]
-    assert str(connection.asking(metadata.get("penstock-health")).health_port) == port
+    assert str(connection.with_health_settings(metadata.get("penstock-health")).health_port) == port
 
 
 def test_all_mistakes_are_told_at_once_and_what_was_given_is_not_repeated() -> None:
@@ -83,13 +83,13 @@ def test_groups_that_agree_on_the_connection_share_it() -> None:
 
 
 def test_a_resource_says_how_its_hosts_are_asked_if_its_group_does() -> None:
-    assert read(TpuSettings, TPU).health_said is None
-    said = read(TpuSettings, TPU | {"health_port": 8080, "reach": "external", "health_timeout": "1s"}).health_said
-    asking = read(Connection, TPU).asking(said)
+    assert read(TpuSettings, TPU).health_metadata is None
+    said = read(TpuSettings, TPU | {"health_port": 8080, "reach": "external", "health_timeout": "1s"}).health_metadata
+    asking = read(Connection, TPU).with_health_settings(said)
     assert (asking.health_port, asking.reach, asking.health_timeout_seconds) == (8080, Reach.EXTERNAL, 1.0)
     assert asking.project == "my-project"
     for useless in (None, "", "{}", "[", '{"project": "other"}', '{"health_port": 0}'):
-        assert read(Connection, TPU).asking(useless) == read(Connection, TPU)
+        assert read(Connection, TPU).with_health_settings(useless) == read(Connection, TPU)
 
 
 def test_preemptible_groups_are_spot_and_others_are_not() -> None:
@@ -122,7 +122,7 @@ def test_a_variant_has_its_hosts_and_its_runtime(variant: str, hosts: int, runti
 
 
 @pytest.mark.parametrize(
-    ("variant", "told"),
+    ("variant", "message"),
     [
         (None, "needs the group's device.variant"),
         ("v9-8", "is not a TPU variant that Google lists"),
@@ -131,8 +131,8 @@ def test_a_variant_has_its_hosts_and_its_runtime(variant: str, hosts: int, runti
         ("v5litepod-16", "has 4 hosts, not 1; set hosts_per_slice to 4"),
     ],
 )
-def test_a_variant_that_is_not_sold_is_told(variant: str | None, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+def test_a_variant_that_is_not_sold_is_told(variant: str | None, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         tpu_kind(variant, hosts=1)
 
 
@@ -157,6 +157,6 @@ def test_every_gpu_that_google_names_has_a_machine() -> None:
 def test_every_setting_is_in_the_docs_and_nothing_else_is() -> None:
     docs = (Path(__file__).parents[2] / "docs" / "gcp.md").read_text()
     section = docs.partition("\n## Settings\n")[2].partition("\n## ")[0]
-    told = {key for row in re.findall(r"^\| (`.+?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)}
+    documented = {key for row in re.findall(r"^\| (`.+?) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)}
     fields = {**TpuSettings.model_fields, **ComputeSettings.model_fields}
-    assert told == {field.alias or name for name, field in fields.items()}
+    assert documented == {field.alias or name for name, field in fields.items()}

@@ -1,4 +1,4 @@
-"""Calls to Cloud TPU for which no token can be had, over real sockets: who is refused learns it, who is not tries again."""
+"""Calls to Cloud TPU that get no token, over real sockets: a refusal is final, an outage is retried."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +24,7 @@ from google.oauth2 import service_account
 
 from activities.providers.gcp.settings import Connection
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.gcp.tpu_client import Opened
+from activities.providers.gcp.tpu_api import OpenClient, TpuApi
 from activities.providers.port import PermissionDenied, ProviderError, Scope, Transient
 from tests.gcp.test_credentials import key_file, token_server
 
@@ -35,7 +35,7 @@ DOWN = f"{METADATA} Compute Engine Metadata server unavailable. Response status:
 
 
 class Failing(auth_credentials.Credentials):
-    """Credentials that cannot be refreshed, ever or so many times."""
+    """Credentials that cannot be refreshed, either ever or the first few times."""
 
     def __init__(self, error: Exception, *, times: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ def tokens() -> Iterator[str]:
 
 @asynccontextmanager
 async def provider_with(credentials: Any, certificate: Certificate) -> AsyncIterator[TpuProvider]:
-    """A provider whose client is Google's own, with these credentials, and a server that would answer if it were asked."""
+    """A provider whose client is Google's own, with these credentials, and a server that would answer its calls."""
     server = grpc.aio.server()
     port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([certificate]))
     await server.start()
@@ -95,8 +95,8 @@ async def provider_with(credentials: Any, certificate: Certificate) -> AsyncIter
     )
     client = tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
     async with aiohttp.ClientSession() as session:
-        provider = TpuProvider(Connection(project="my-project"), session)
-        provider._opened = Opened(client, credentials)
+        connection = Connection(project="my-project")
+        provider = TpuProvider(connection, session, api=TpuApi(connection, OpenClient(client, credentials)))
         try:
             yield provider
         finally:
@@ -105,7 +105,7 @@ async def provider_with(credentials: Any, certificate: Certificate) -> AsyncIter
 
 
 def refused(credentials: Any, certificate: Certificate) -> ProviderError:
-    """What a call ends with."""
+    """The error of a call."""
 
     async def called() -> ProviderError:
         async with provider_with(credentials, certificate) as provider:
@@ -134,16 +134,16 @@ def test_who_is_refused_a_token_is_told_how_to_log_in(certificate: Certificate, 
     assert LOGIN in str(error)
 
 
-PASSING: dict[str, Exception] = {
+RETRYABLE: dict[str, Exception] = {
     "no route": auth.TransportError("HTTPSConnectionPool: Max retries exceeded"),
     "try again": auth.RefreshError("internal_failure", retryable=True),
     "metadata server down": auth.RefreshError(auth.TransportError(DOWN)),
 }
 
 
-@pytest.mark.parametrize("name", PASSING)
+@pytest.mark.parametrize("name", RETRYABLE)
 def test_a_token_server_out_of_reach_is_no_refusal(certificate: Certificate, name: str) -> None:
-    assert isinstance(refused(Failing(PASSING[name]), certificate), Transient)
+    assert isinstance(refused(Failing(RETRYABLE[name]), certificate), Transient)
 
 
 def test_a_token_that_can_be_had_after_all_is_no_refusal(certificate: Certificate) -> None:

@@ -1,4 +1,4 @@
-"""Cloud TPU: what the port does not promise of every cloud, over real sockets."""
+"""Cloud TPU over real sockets: its behaviour beyond the rules of the port."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -10,7 +10,7 @@ from aiohttp import web
 
 from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.port import Adopted, Created, Deleting, FailureKind, Gone, Sighting, Order, Phase, Transient
+from activities.providers.port import Adopted, Created, Deleting, FailureKind, Gone, Order, Phase, Sighting, Transient
 from penstock.model.failures import Failure
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
@@ -21,11 +21,11 @@ QUOTA_IN_OPERATION = {"scope": "region", "limit": 0, "in_operation": True}
 
 
 def on_a_cloud(endpoints: Endpoints, story: Callable[[TpuCloud], Awaitable[None]]) -> None:
-    async def told() -> None:
+    async def play() -> None:
         async with tpu_cloud(endpoints) as cloud:
             await story(cloud)
 
-    asyncio.run(told())
+    asyncio.run(play())
 
 
 def order_with(cloud: TpuCloud, *, queued: bool = False, **settings: Any) -> Order:
@@ -174,8 +174,8 @@ async def _made(cloud: TpuCloud, order: Order) -> object:
 def test_a_slice_preempted_while_it_was_made_was_created(endpoints: Endpoints) -> None:
     async def story(cloud: TpuCloud) -> None:
         order = order_of(cloud)
-        told = "Cloud TPU received a bad request. update is not supported while in state PREEMPTED"
-        await cloud.fault("CreateNode", operation=[{"code": 3, "message": told}])
+        message = "Cloud TPU received a bad request. update is not supported while in state PREEMPTED"
+        await cloud.fault("CreateNode", operation=[{"code": 3, "message": message}])
         assert await cloud.provider.create(order) == Created(ref=order.ref)
         seen = await observed(cloud, order.ref, lambda seen: seen.phase is Phase.GONE)
         assert seen.failure is not None

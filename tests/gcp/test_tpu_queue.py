@@ -1,29 +1,34 @@
-"""Queued TPUs: waiting, being let in, expiring and being taken away, over real sockets."""
+"""Queued TPUs over real sockets: waiting, admission, expiry and preemption."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.gcp.tpu_wire import SeenQueued
+from activities.providers.gcp.tpu_api import TpuApi
+from activities.providers.gcp.tpu_wire import QueuedView
 from activities.providers.port import FailureKind, Phase, Queued, Ref
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
 from tests.gcp.clouds import Endpoints, TpuCloud
 from tests.gcp.test_tpu_provider import gone, on_a_cloud, order_with
 
-P = TypeVar("P", "HidesNodes", "AdmitsMeanwhile")
+
+class ApiOfCloud(TpuApi):
+    """The API of a test's cloud, to which something happens between two calls."""
+
+    def __init__(self, cloud: TpuCloud) -> None:
+        super().__init__(read(TpuSettings, cloud.settings).connection)
+        self.cloud = cloud
 
 
-class HidesNodes(TpuProvider):
-    """Its zone falls out of reach between the two lists that make one."""
+class HidesNodes(ApiOfCloud):
+    """The zone becomes unreachable between the listing of queued resources and that of nodes."""
 
-    cloud: TpuCloud
-
-    async def _node_pages(self, location: str) -> AsyncIterator[Any]:
+    async def node_pages(self, location: str) -> AsyncIterator[Any]:
         await self.cloud.hide()
-        async for page in super()._node_pages(location):
+        async for page in super().node_pages(location):
             yield page
 
 
@@ -34,7 +39,7 @@ def test_a_queued_slice_whose_node_could_not_be_listed_has_not_lost_it(endpoints
         await observed(cloud, running.ref, lambda seen: seen.healthy)
         await cloud.hold_queue()
         await cloud.provider.create(waiting)
-        async with another(HidesNodes, cloud) as provider:
+        async with provider_over(HidesNodes(cloud)) as provider:
             listing = await provider.list(cloud.location, cluster=cloud.cluster)
         assert not listing.complete
         assert [(item.ref, item.phase) for item in listing.items] == [(waiting.ref, Phase.QUEUED)]
@@ -42,15 +47,13 @@ def test_a_queued_slice_whose_node_could_not_be_listed_has_not_lost_it(endpoints
     on_a_cloud(endpoints, story)
 
 
-class AdmitsMeanwhile(TpuProvider):
-    """What waits is let in between a look at the node and one at the queued resource."""
+class AdmitsMeanwhile(ApiOfCloud):
+    """The queued resource gets its node between the call for the node and the one for the queued resource."""
 
-    cloud: TpuCloud
-
-    async def _queued(self, ref: Ref) -> SeenQueued | None:
+    async def queued(self, ref: Ref) -> QueuedView | None:
         await self.cloud.admit(ref)
         await observed(self.cloud, ref, lambda seen: seen.healthy)
-        return await super()._queued(ref)
+        return await super().queued(ref)
 
 
 def test_a_queued_slice_that_gets_its_node_during_a_look_has_not_lost_it(endpoints: Endpoints) -> None:
@@ -58,7 +61,7 @@ def test_a_queued_slice_that_gets_its_node_during_a_look_has_not_lost_it(endpoin
         order = order_of(cloud, queued=True)
         await cloud.hold_queue()
         await cloud.provider.create(order)
-        async with another(AdmitsMeanwhile, cloud) as provider:
+        async with provider_over(AdmitsMeanwhile(cloud)) as provider:
             seen = await provider.observe(order.ref)
         assert (seen.phase, seen.healthy, seen.failure) == (Phase.RUNNING, True, None)
 
@@ -66,11 +69,10 @@ def test_a_queued_slice_that_gets_its_node_during_a_look_has_not_lost_it(endpoin
 
 
 @asynccontextmanager
-async def another(kind: type[P], cloud: TpuCloud) -> AsyncIterator[P]:
-    """A provider to the same cloud to which something happens on the way."""
-    async with cloud.session() as session:
-        provider = kind(read(TpuSettings, cloud.settings).connection, session)
-        provider.cloud = cloud
+async def provider_over(api: ApiOfCloud) -> AsyncIterator[TpuProvider]:
+    """Another provider of the same cloud, with this API."""
+    async with api.cloud.session() as session:
+        provider = TpuProvider(read(TpuSettings, api.cloud.settings).connection, session, api=api)
         yield provider
         await provider.close()
 

@@ -1,4 +1,4 @@
-"""Nodes and queued resources as the TPU API has them: what each state means, and how they are ordered."""
+"""Requests to the Cloud TPU API, and the phase of each state of nodes and queued resources."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 from google.cloud import tpu_v2
 
 from activities.providers.gcp.naming import ownership_labels, ownership_metadata
-from activities.providers.gcp.settings import Reach, TpuSettings, read
-from activities.providers.gcp.tpu_wire import SeenNode, SeenQueued, node_of, queued_of, standing
-from activities.providers.port import Labels, Order, Phase
+from activities.providers.gcp.settings import TpuSettings, read
+from activities.providers.gcp.tpu_wire import NodeView, QueuedView, node_of, phase_and_failure, queued_of
+from activities.providers.port import Host, Labels, Order, Phase
 
 STATES = {
     "CREATING": Phase.BOOTING,
@@ -33,7 +33,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", tpu_v2.Node.State, ids=lambda state: state.name)
 def test_every_state_of_a_node_is_a_phase(state: tpu_v2.Node.State) -> None:
-    node = SeenNode(tpu_v2.Node.pb(tpu_v2.Node(state=state, accelerator_type="v4-16")))
+    node = NodeView(tpu_v2.Node.pb(tpu_v2.Node(state=state, accelerator_type="v4-16")))
     assert node.phase is STATES[state.name]
     assert (node.failure is not None) == (node.phase is Phase.FAILED or state.name == "REPAIRING")
     assert node.serving == (node.phase in (Phase.BOOTING, Phase.RUNNING))
@@ -44,14 +44,14 @@ OURS = Labels(cluster="c", group="g", slice="s")
 OTHERS = Labels(cluster="c", group="g", slice="t")
 
 
-def seen(state: tpu_v2.Node.State, queued: tpu_v2.QueuedResourceState, labels: Labels = OURS) -> tuple[SeenNode, SeenQueued]:
+def seen(state: tpu_v2.Node.State, queued: tpu_v2.QueuedResourceState, labels: Labels = OURS) -> tuple[NodeView, QueuedView]:
     """A node of ours, and the queued resource of its name."""
     node, asked = (
         tpu_v2.Node(state=state, accelerator_type="v4-8", labels=ownership_labels(whose), metadata=ownership_metadata(whose))
         for whose in (OURS, labels)
     )
     resource = tpu_v2.QueuedResource(tpu={"node_spec": [{"node": asked}]}, state=queued)
-    return SeenNode(tpu_v2.Node.pb(node)), SeenQueued(tpu_v2.QueuedResource.pb(resource))
+    return NodeView(tpu_v2.Node.pb(node)), QueuedView(tpu_v2.QueuedResource.pb(resource))
 
 
 @pytest.mark.parametrize("suspended", [QUEUE.State.SUSPENDING, QUEUE.State.SUSPENDED], ids=lambda state: state.name)
@@ -60,7 +60,7 @@ def test_a_node_whose_queued_resource_google_suspends_is_preempted_in_every_stat
     state: tpu_v2.Node.State, suspended: tpu_v2.QueuedResourceState.State
 ) -> None:
     by_google = QUEUE(state=suspended, state_initiator=QUEUE.StateInitiator.SERVICE)
-    assert standing(*seen(state, by_google)) == (Phase.PREEMPTED, None)
+    assert phase_and_failure(*seen(state, by_google)) == (Phase.PREEMPTED, None)
 
 
 @pytest.mark.parametrize("state", tpu_v2.Node.State, ids=lambda state: state.name)
@@ -68,8 +68,8 @@ def test_a_node_goes_by_its_own_state_otherwise(state: tpu_v2.Node.State) -> Non
     by_google = QUEUE(state=QUEUE.State.SUSPENDED, state_initiator=QUEUE.StateInitiator.SERVICE)
     by_user = QUEUE(state=QUEUE.State.SUSPENDED, state_initiator=QUEUE.StateInitiator.USER)
     for queued in (QUEUE(state=QUEUE.State.ACTIVE), by_user):
-        assert standing(*seen(state, queued))[0] is STATES[state.name]
-    assert standing(*seen(state, by_google, OTHERS))[0] is STATES[state.name]
+        assert phase_and_failure(*seen(state, queued))[0] is STATES[state.name]
+    assert phase_and_failure(*seen(state, by_google, OTHERS))[0] is STATES[state.name]
 
 
 QUEUED_STATES = {
@@ -88,21 +88,27 @@ QUEUED_STATES = {
 
 @pytest.mark.parametrize("state", tpu_v2.QueuedResourceState.State, ids=lambda state: state.name)
 def test_every_state_of_a_queued_resource_without_a_node_is_a_phase(state: tpu_v2.QueuedResourceState.State) -> None:
-    queued = SeenQueued(tpu_v2.QueuedResource.pb(tpu_v2.QueuedResource(state=tpu_v2.QueuedResourceState(state=state))))
+    queued = QueuedView(tpu_v2.QueuedResource.pb(tpu_v2.QueuedResource(state=tpu_v2.QueuedResourceState(state=state))))
     assert queued.phase is QUEUED_STATES[state.name]
 
 
 def test_a_queued_resource_that_a_user_suspended_was_not_preempted() -> None:
     by = tpu_v2.QueuedResourceState.StateInitiator.USER
     state = tpu_v2.QueuedResourceState(state=tpu_v2.QueuedResourceState.State.SUSPENDED, state_initiator=by)
-    assert SeenQueued(tpu_v2.QueuedResource.pb(tpu_v2.QueuedResource(state=state))).phase is Phase.FAILED
+    assert QueuedView(tpu_v2.QueuedResource.pb(tpu_v2.QueuedResource(state=state))).phase is Phase.FAILED
 
 
-def test_a_host_is_reached_where_the_settings_say() -> None:
+def test_the_hosts_of_a_node_have_its_name_with_a_worker_number_and_the_addresses_of_their_endpoints() -> None:
     endpoint = tpu_v2.NetworkEndpoint(ip_address="10.0.0.2", access_config=tpu_v2.AccessConfig(external_ip="203.0.113.9"))
-    node = SeenNode(tpu_v2.Node.pb(tpu_v2.Node(accelerator_type="v4-16", network_endpoints=[endpoint])))
-    assert node.addresses(Reach.INTERNAL) == ("10.0.0.2", None)
-    assert node.addresses(Reach.EXTERNAL) == ("203.0.113.9", None)
+    internal = tpu_v2.NetworkEndpoint(ip_address="10.0.0.3")
+    name = "projects/p/locations/z/nodes/n"
+    node = tpu_v2.Node(name=name, accelerator_type="v4-32", network_endpoints=[endpoint, internal])
+    assert NodeView(tpu_v2.Node.pb(node)).hosts == (
+        Host(name="n-w-0", address="10.0.0.2", external_address="203.0.113.9"),
+        Host(name="n-w-1", address="10.0.0.3", external_address=""),
+        Host(name="n-w-2", address="", external_address=""),
+        Host(name="n-w-3", address="", external_address=""),
+    )
 
 
 def tpu_order(**fields: Any) -> Order:

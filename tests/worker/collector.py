@@ -1,4 +1,4 @@
-"""An OpenTelemetry collector in this process: takes spans and metrics by OTLP over gRPC, and shows them."""
+"""An OpenTelemetry collector in this process: receives spans and metrics by OTLP over gRPC."""
 
 from collections.abc import Iterator
 from concurrent import futures
@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer, metrics_service_pb2_grpc.MetricsServiceServicer):
-    """What was received: every span, and each metric as it came last."""
+    """Every span received, and the last value of each metric."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -21,7 +21,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer, metrics_service_pb2
         self.metrics: dict[str, Metric] = {}
 
     def Export(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - its name in the protocol
-        """Both services call it so."""
+        """Receive spans or metrics: both services name the method so."""
         if isinstance(request, metrics_service_pb2.ExportMetricsServiceRequest):
             found = [metric for one in request.resource_metrics for scope in one.scope_metrics for metric in scope.metrics]
             self.metrics |= {metric.name: metric for metric in found}
@@ -30,7 +30,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer, metrics_service_pb2
         return trace_service_pb2.ExportTraceServiceResponse()
 
     def trace_of(self, name: str) -> dict[str, list[Span]]:
-        """The spans, by name, of the one trace that has a span of this name; nothing while none has come."""
+        """The spans, by name, of the one trace that has a span of this name; empty until it arrives."""
         traces = {span.trace_id for span in self.spans if span.name == name}
         assert len(traces) <= 1, f"{len(traces)} traces have a span {name}"
         found: dict[str, list[Span]] = {}
@@ -56,5 +56,5 @@ def running_collector() -> Iterator[Collector]:
 
 
 def attributes_of(span: Span) -> dict[str, Any]:
-    """What a span says, as plain values."""
+    """A span's attributes as plain values."""
     return {each.key: getattr(each.value, each.value.WhichOneof("value") or "string_value") for each in span.attributes}

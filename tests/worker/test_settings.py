@@ -1,4 +1,4 @@
-"""Settings come from the environment, and a bad one says which it is and what to write instead."""
+"""Settings come from the environment, and the error about a bad one names its variable and the fix."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_everything_can_be_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "told"),
+    ("variable", "value", "message"),
     [
         ("PENSTOCK_TASK_QUEUE", " ", "PENSTOCK_TASK_QUEUE is empty; unset it to use 'penstock', or name a queue"),
         ("PENSTOCK_METRICS", "9464", "PENSTOCK_METRICS is '9464', which is no address; write host:port, such as 127.0.0.1:9464"),
@@ -36,11 +36,11 @@ def test_everything_can_be_set() -> None:
         ("OTEL_EXPORTER_OTLP_HEADERS", "key", "OTEL_EXPORTER_OTLP_HEADERS cannot be read; write name=value"),
     ],
 )
-def test_a_bad_setting_names_its_variable_and_the_fix(variable: str, value: str, told: str) -> None:
+def test_a_bad_setting_names_its_variable_and_the_fix(variable: str, value: str, message: str) -> None:
     with pytest.raises(BadSettings) as caught:
         settings_from({variable: value})
 
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
 
 
 def test_accounts_have_rates_of_their_own() -> None:
@@ -58,7 +58,7 @@ def test_accounts_have_rates_of_their_own() -> None:
         ({"OTEL_SDK_DISABLED": "true"}, False, False),
     ],
 )
-def test_one_address_serves_metrics_and_traces_and_either_can_be_declined(
+def test_one_endpoint_serves_metrics_and_traces_and_either_can_be_switched_off(
     environment: dict[str, str], *, metrics: bool, traces: bool
 ) -> None:
     settings = settings_from(environment | {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"})

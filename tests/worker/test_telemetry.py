@@ -1,4 +1,4 @@
-"""Whoever wants to watch can: one trace leads from a demand to the slice that serves it, and metrics tell how the fleet is."""
+"""Telemetry: one trace leads from a demand to the slice that serves it, and metrics describe the fleet."""
 
 import asyncio
 import json
@@ -23,6 +23,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Interceptor, Replayer
 
 from activities.evaluate import EvaluateActivities
+from embedded.ports import free_port
 from penstock.client import AutoscalerClient
 from penstock.contract import names
 from penstock.contract.metrics import CREATE_ERRORS, DELETIONS_OVERDUE, METRICS, UNMET
@@ -36,7 +37,6 @@ from tests.workflows.machine import Machine
 from tests.workflows.stage import SECONDS, Stage, group, served_here, staged
 from worker import assembly
 from worker.assembly import WORKFLOWS
-from worker.ports import free_port
 from worker.sandbox import production_runner
 from worker.settings import Settings
 from worker.telemetry import tracing
@@ -44,7 +44,7 @@ from worker.tracing import Tracing
 
 SUBMITTED, REPORTED = "StartWorkflowUpdate:submit_demand", "SignalWorkflow:report"
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "100"}
-"""Spans are sent at once, instead of after five seconds."""
+"""Send spans at once instead of after five seconds."""
 CONTROLLER = """
 import asyncio, json, os, sys
 from penstock.client import AutoscalerClient
@@ -58,6 +58,8 @@ asyncio.run(main(*sys.argv[1:]))
 os._exit(0)
 """
 NOTHING: Mapping[str, str] = {}
+INVENTORY = {"look": "50ms", "rest": "200ms", "audit": "1m"}
+"""Few audits: one that is in flight when its only worker stops delays the stop by the grace period of 5 s."""
 Working = Callable[..., AbstractContextManager[Machine]]
 
 
@@ -69,9 +71,9 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Working]:
-    """A machine of these tests' own, on which one worker at a time runs, in an environment of a test's choice.
+    """A machine shared by these tests, on which one worker at a time runs with the environment that a test chooses.
 
-    Its runs are short, so that what is watched goes on from run to run.
+    Workflow runs are short, so that traces and metrics continue from run to run.
     """
     machine = Machine(tmp_path_factory.mktemp("watched"), dynamic={"limit.historyCount.suggestContinueAsNew": "20"})
     machine.server.start()
@@ -101,7 +103,7 @@ def _tasks(count: int) -> list[dict[str, Any]]:
 
 
 async def _submitted(stage: Stage, tasks: int = 1, *, environment: Mapping[str, str] = NOTHING) -> None:
-    """Somebody at a terminal says what waits."""
+    """Submit demand by the command line."""
     file = stage.machine.folder / f"{stage.cluster}.json"
     file.write_text(json.dumps(_tasks(tasks)))
     command = Commands({**stage.machine.environment, **environment})
@@ -110,7 +112,7 @@ async def _submitted(stage: Stage, tasks: int = 1, *, environment: Mapping[str, 
 
 
 async def _reported(stage: Stage, tasks: int, *, environment: Mapping[str, str]) -> None:
-    """A controller, a process of its own, reports what waits."""
+    """Report demand from a controller in another process."""
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", CONTROLLER, stage.cluster, json.dumps(_tasks(tasks))],
@@ -128,8 +130,8 @@ async def _ready(stage: Stage, count: int = 1) -> None:
     await stage.eventually(status, lambda seen: sum(each.slices.get(SliceState.READY, 0) for each in seen.groups) == count)
 
 
-def _seen(collector: Collector, name: str) -> Callable[[], Awaitable[dict[str, list[dict[str, Any]]]]]:
-    """What the spans say of the trace that has one of this name."""
+def _spans(collector: Collector, name: str) -> Callable[[], Awaitable[dict[str, list[dict[str, Any]]]]]:
+    """The attributes of every span, by name, in the trace that has a span of this name."""
 
     async def look() -> dict[str, list[dict[str, Any]]]:
         return {each: [attributes_of(span) for span in spans] for each, spans in collector.trace_of(name).items()}
@@ -137,23 +139,23 @@ def _seen(collector: Collector, name: str) -> Callable[[], Awaitable[dict[str, l
     return look
 
 
-def test_one_trace_leads_from_what_a_controller_says_to_the_slice_that_is_ready(watched: Working, collector: Collector) -> None:
-    telling = SOON | {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
-    wanted = {"decide", "create", "REQUESTING", "READY"}
+def test_one_trace_leads_from_a_message_to_the_slice_that_is_ready(watched: Working, collector: Collector) -> None:
+    tracing_on = SOON | {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+    wanted = {names.EVALUATE, names.CREATE, "REQUESTING", "READY"}
 
     async def story(machine: Machine) -> None:
-        async with staged(machine) as stage:
-            await _submitted(stage, environment=telling)
+        async with staged(machine, inventory=INVENTORY) as stage:
+            await _submitted(stage, environment=tracing_on)
             await _ready(stage)
-            seen = await until(_seen(collector, SUBMITTED), lambda seen: wanted <= seen.keys())
+            seen = await until(_spans(collector, SUBMITTED), lambda seen: wanted <= seen.keys())
             (first,) = (await stage.autoscaler.slices()).slices
             assert {ready["penstock.slice"] for ready in seen["READY"]} == {first.id}
-            assert "created" in {create.get("penstock.outcome") for create in seen["create"]}
-            assert 1 in {decided.get("penstock.launches") for decided in seen["decide"]}
+            assert "created" in {create.get("penstock.outcome") for create in seen[names.CREATE]}
+            assert 1 in {evaluated.get("penstock.launches") for evaluated in seen[names.EVALUATE]}
 
-            await _reported(stage, 2, environment=telling)
+            await _reported(stage, 2, environment=tracing_on)
             await _ready(stage, 2)
-            seen = await until(_seen(collector, REPORTED), lambda seen: wanted <= seen.keys())
+            seen = await until(_spans(collector, REPORTED), lambda seen: wanted <= seen.keys())
             (second,) = (piece for piece in (await stage.autoscaler.slices()).slices if piece.id != first.id)
             assert {ready["penstock.slice"] for ready in seen["READY"]} == {second.id}
 
@@ -161,21 +163,21 @@ def test_one_trace_leads_from_what_a_controller_says_to_the_slice_that_is_ready(
                 trace = collector.trace_of(name)
                 (parent,) = trace[name]
                 assert {span.parent_span_id for each in wanted for span in trace[each]} == {parent.span_id}
-            assert not [span.name for span in collector.spans if span.name in ("watch", "QueryWorkflow:dump")]
+            assert not [span.name for span in collector.spans if span.name in (names.WATCH, "QueryWorkflow:dump")]
             for handle in (stage.workflow, stage.slice_workflow(second.group, second.id)):
-                # The SDK's replayer waits for ever for the first task of a run that has only just begun.
-                history = await stage.eventually(handle.fetch_history, _has_done_something)
+                # The SDK's replayer hangs on a run that has not completed a workflow task.
+                history = await stage.eventually(handle.fetch_history, _has_completed_a_task)
                 assert "_tracer-data" in history.to_json()
                 await _replay(history)
 
-    with watched(**telling) as machine:
+    with watched(**tracing_on) as machine:
         asyncio.run(story(machine))
 
 
-def test_a_decision_is_in_the_trace_of_a_message_that_came_while_it_was_being_made(
+def test_an_evaluation_is_in_the_trace_of_a_message_that_arrived_while_it_ran(
     watched: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a worker in this process, whose first decision waits until there is a demand to see."""
+    """On a worker in this process, whose first evaluation submits the demand that it then sees."""
     spans = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
@@ -195,21 +197,21 @@ def test_a_decision_is_in_the_trace_of_a_message_that_came_while_it_was_being_ma
                 return await super().evaluate(cluster)
 
         monkeypatch.setattr(assembly, "EvaluateActivities", Overtaken)
-        async with staged(machine, start=False) as stage, served_here(stage, monkeypatch):
+        async with staged(machine, start=False, inventory=INVENTORY) as stage, served_here(stage, monkeypatch):
             await _ready(stage)
 
-        told = next(span for span in spans.get_finished_spans() if span.name == SUBMITTED)
-        assert told.context is not None
-        (decided,) = (
+        message = next(span for span in spans.get_finished_spans() if span.name == SUBMITTED)
+        assert message.context is not None
+        (evaluated,) = (
             span
             for span in spans.get_finished_spans()
             if span.name == names.EVALUATE and (span.attributes or {}).get("penstock.launches") == 1
         )
-        assert decided.parent is not None
-        assert decided.parent.span_id == told.context.span_id
-        assert told.start_time is not None
-        assert decided.start_time is not None
-        assert decided.start_time > told.start_time
+        assert evaluated.parent is not None
+        assert evaluated.parent.span_id == message.context.span_id
+        assert message.start_time is not None
+        assert evaluated.start_time is not None
+        assert evaluated.start_time > message.start_time
 
     monkeypatch.setattr(assembly, "tracing", lambda _settings: Tracing(provider))
     with watched() as machine:
@@ -218,26 +220,26 @@ def test_a_decision_is_in_the_trace_of_a_message_that_came_while_it_was_being_ma
 
 def test_metrics_are_sent_to_a_collector(watched: Working, collector: Collector) -> None:
     async def story(machine: Machine) -> None:
-        async with staged(machine) as stage:
+        async with staged(machine, inventory=INVENTORY) as stage:
             await _submitted(stage)
             await _ready(stage)
 
             async def names() -> set[str]:
                 return {name for name in collector.metrics if name.startswith("penstock_")}
 
-            await until(names, lambda seen: _always_there() <= seen)
+            await until(names, lambda seen: _without_failures() <= seen)
             assert not collector.spans
 
     with watched(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_TRACES_EXPORTER="none") as machine:
         asyncio.run(story(machine))
 
 
-def test_prometheus_finds_how_the_fleet_is(watched: Working) -> None:
+def test_prometheus_scrapes_the_state_of_the_fleet(watched: Working) -> None:
     port = free_port()
 
     async def story(machine: Machine) -> None:
         groups = (group("first", zone="a", max_slices=2, priority=1), group("second", zone="b", max_slices=2, priority=2))
-        async with staged(machine, *groups) as stage, aiohttp.ClientSession() as session:
+        async with staged(machine, *groups, inventory=INVENTORY) as stage, aiohttp.ClientSession() as session:
 
             async def lines() -> list[str]:
                 async with session.get(f"http://127.0.0.1:{port}/metrics") as response:
@@ -267,7 +269,7 @@ def test_prometheus_finds_how_the_fleet_is(watched: Working) -> None:
                 "penstock_create_errors{" in line and 'kind="stockout"' in line and 'provider="sim"' in line for line in found
             )
             described = {line.split()[2] for line in found if line.startswith("# HELP penstock_")}
-            assert described == _always_there() | {UNMET.name, CREATE_ERRORS.name}
+            assert described == _without_failures() | {UNMET.name, CREATE_ERRORS.name}
             for metric in METRICS:
                 bounds = {
                     float(line.split('le="')[1].split('"')[0]) for line in found if line.startswith(f"{metric.name}_bucket")
@@ -278,8 +280,8 @@ def test_prometheus_finds_how_the_fleet_is(watched: Working) -> None:
         asyncio.run(story(machine))
 
 
-def _always_there() -> set[str]:
-    """Metrics that there are when everything goes well."""
+def _without_failures() -> set[str]:
+    """Metrics that exist when nothing fails."""
     return {metric.name for metric in METRICS} - {UNMET.name, CREATE_ERRORS.name, DELETIONS_OVERDUE.name}
 
 
@@ -291,7 +293,7 @@ def test_histories_recorded_without_traces_replay_with_them(name: str) -> None:
     asyncio.run(_replay(golden.load(name), traces))
 
 
-def _has_done_something(history: WorkflowHistory) -> bool:
+def _has_completed_a_task(history: WorkflowHistory) -> bool:
     return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in history.events)
 
 
@@ -305,7 +307,7 @@ async def _replay(history: WorkflowHistory, *interceptors: Interceptor) -> None:
     await replayer.replay_workflow(history)
 
 
-def test_without_traces_nothing_of_opentelemetry_is_loaded() -> None:
+def test_without_traces_opentelemetry_is_not_imported() -> None:
     code = (
         "import sys, worker.__main__, worker.assembly, worker.telemetry, worker.settings\n"
         "assert worker.telemetry.tracing(worker.settings.Settings()) is None\n"

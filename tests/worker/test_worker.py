@@ -1,4 +1,4 @@
-"""A worker as a process: it says what is wrong with its surroundings, prepares the server, and stops in order."""
+"""A worker process: it reports unusable settings, registers search attributes, and stops in order."""
 
 import asyncio
 import os
@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
@@ -27,55 +26,55 @@ UNUSABLE = [
     (MISSING, f"missing.pem cannot be read: No such file or directory; correct or unset {', '.join(MISSING)}"),
     ({"TEMPORAL_ADDRESS": "no host"}, "no host cannot be connected to: invalid target URL"),
 ]
-"""What cannot be used of Temporal's own settings, and what is said about it."""
+"""Unusable connection settings, and the error about each."""
 
 
 @pytest.mark.parametrize(
-    ("environment", "told"),
+    ("environment", "message"),
     [
         (
             {"TEMPORAL_ADDRESS": "127.0.0.1:1"},
             "error: no Temporal server answers at 127.0.0.1:1; start one, or set TEMPORAL_ADDRESS to where it is (host:port)",
         ),
         ({"PENSTOCK_METRICS": "9464"}, "error: PENSTOCK_METRICS is '9464', which is no address"),
-        *((environment, f"error: {told}") for environment, told in UNUSABLE),
+        *((environment, f"error: {message}") for environment, message in UNUSABLE),
     ],
 )
-def test_what_keeps_it_from_working_is_one_line(environment: dict[str, str], told: str) -> None:
+def test_what_keeps_it_from_starting_is_one_line(environment: dict[str, str], message: str) -> None:
     done = _run_worker(environment)
 
     assert done.returncode == 2
-    assert done.stderr.startswith(told)
+    assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("environment", "told"), UNUSABLE)
-def test_commands_say_the_same_of_settings_that_cannot_be_used(environment: dict[str, str], told: str) -> None:
+@pytest.mark.parametrize(("environment", "message"), UNUSABLE)
+def test_commands_report_unusable_settings_in_the_same_words(environment: dict[str, str], message: str) -> None:
     done = Commands(environment)("status")
 
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {told}")
+    assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
 
 
-def test_where_nothing_answers_over_tls_that_is_a_possible_cause(machine: Machine) -> None:
+def test_when_no_server_answers_over_tls_the_error_says_why_tls_is_on(machine: Machine) -> None:
     secured = {"TEMPORAL_ADDRESS": machine.address, "TEMPORAL_API_KEY": "a-key"}
 
-    working, asking = _run_worker(secured), Commands(secured)("status")
+    worker, command = _run_worker(secured), Commands(secured)("status")
 
-    assert (working.returncode, asking.returncode) == (2, 4)
-    assert TLS_ADVICE in working.stderr
-    assert TLS_ADVICE in asking.stderr
+    assert (worker.returncode, command.returncode) == (2, 4)
+    assert TLS_ADVICE in worker.stderr
+    assert TLS_ADVICE in command.stderr
 
 
-def test_a_namespace_that_is_not_there_is_named(machine: Machine) -> None:
+def test_a_missing_namespace_is_named(machine: Machine) -> None:
     done = _run_worker({"TEMPORAL_ADDRESS": machine.address, "TEMPORAL_NAMESPACE": "elsewhere"})
 
     assert done.returncode == 2
     assert f"the Temporal server at {machine.address} has no namespace 'elsewhere'" in done.stderr
 
 
-def test_an_interrupt_while_it_is_being_loaded_ends_it_without_a_word() -> None:
+def test_ctrl_c_during_the_imports_ends_it_without_a_traceback() -> None:
     interrupted = """
 import os, runpy, signal, sys
 
@@ -92,14 +91,6 @@ runpy.run_module("worker", run_name="__main__")
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = _run_worker({}, "--embedded", "--data", str(tmp_path / "file" / "below"))
-
-    assert done.returncode == 2
-    assert done.stderr == f"error: {tmp_path}/file/below cannot be used: Not a directory; name another directory with --data\n"
-
-
 def test_search_attributes_are_registered_once(machine: Machine) -> None:
     async def story() -> None:
         client = await machine.client()
@@ -112,8 +103,8 @@ def test_search_attributes_are_registered_once(machine: Machine) -> None:
     asyncio.run(story())
 
 
-def test_a_worker_that_is_told_to_stop_hands_over_at_once_and_in_order(machine: Machine) -> None:
-    """The only worker stops in the middle of things; the next one goes on as if nothing had happened."""
+def test_a_worker_that_gets_sigterm_stops_in_order_and_the_next_one_continues(machine: Machine) -> None:
+    """The only worker stops while slices are being created."""
 
     async def story() -> None:
         async with staged(machine, group(max_slices=3)) as stage:

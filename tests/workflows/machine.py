@@ -9,12 +9,12 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from embedded.dev_server import installed_executable, server_command
+from embedded.ports import free_port
+from embedded.processes import Child
 from penstock.contract.names import TASK_QUEUE
 from tests.activities.waiting import until
 from tests.emulators.running import RunningSim
-from worker.children import Child
-from worker.devserver import installed_executable, server_command
-from worker.ports import free_port
 
 START_SECONDS = 60.0
 """Starting takes two seconds, and far longer on a busy machine."""

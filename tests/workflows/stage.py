@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
-from activities.providers.registry import SIM_URL
+from activities.providers.sim import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.contract.names import autoscaler_id, slice_workflow_id
 from penstock.model.cluster import ClusterConfig

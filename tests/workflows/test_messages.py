@@ -11,6 +11,7 @@ from temporalio import activity
 from temporalio.worker import Worker
 
 from activities.evaluate import EvaluateActivities
+from embedded.dev_server import installed_executable
 from penstock.client import AutoscalerClient, Refused
 from penstock.client.outbox import as_demand
 from penstock.contract import names
@@ -26,7 +27,6 @@ from tests.workflows.machine import Machine
 from tests.workflows.stage import Stage, group, served_here
 from tests.workflows.test_demand import played, ready, recovered, tasks
 from worker import assembly
-from worker.devserver import installed_executable
 from workflows.autoscaler import AutoscalerWorkflow
 
 AT: dict[str, Any] = {"since": datetime(2030, 1, 1, tzinfo=UTC), "ordered_at": datetime(2030, 1, 1, tzinfo=UTC)}

@@ -1,1 +1,1 @@
-"""Google Cloud: Cloud TPU slices and Compute Engine machines. Nothing of Google's is imported until one is opened."""
+"""Google Cloud: Cloud TPU slices and Compute Engine machines. Google's client libraries are imported on first use."""

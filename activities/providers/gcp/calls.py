@@ -1,4 +1,4 @@
-"""How long calls to Google may take, how often operations are looked at, and what never reaches a log."""
+"""Timeouts of calls to Google, the polling of operations, and loggers that must stay quiet."""
 
 import asyncio
 import logging
@@ -6,28 +6,28 @@ import time
 from collections.abc import AsyncIterator
 
 CALL_SECONDS = 30.0
-"""For one call: Google answers reads within a second and takes an order within ten. Its clients set no limit of their own."""
+"""Timeout of one call: Google answers reads within 1 s and creates within 10 s. Its clients have no timeout by default."""
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _GROWTH = 1.5
 
-_SPEAKING = (
+_REQUEST_LOGGERS = (
     "google.cloud.tpu_v2.services.tpu.transports.grpc_asyncio",
     "google.cloud.compute_v1.services.instances.transports.rest",
     "google.cloud.compute_v1.services.zone_operations.transports.rest",
     "google.auth.transport.requests",
 )
-"""The loggers that write whole requests, start-up scripts and their secrets included, when asked to debug."""
+"""Loggers that write whole requests at DEBUG level, with start-up scripts and their secrets."""
 
 
 def keep_requests_out_of_logs() -> None:
-    """Whatever level others are set to, also by GOOGLE_SDK_PYTHON_LOGGING_SCOPE: requests may hold secrets."""
-    for name in _SPEAKING:
+    """Keep these loggers at INFO whatever GOOGLE_SDK_PYTHON_LOGGING_SCOPE sets: requests may hold secrets."""
+    for name in _REQUEST_LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO)
 
 
-async def looks(seconds: float) -> AsyncIterator[None]:
-    """Times to look at an operation, from at once to so many seconds on, less and less often; none if there are none."""
+async def poll_times(seconds: float) -> AsyncIterator[None]:
+    """Yield when an operation is due to be polled: at once, then at growing intervals for `seconds`; never if that is 0."""
     end, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
     if seconds:
         yield

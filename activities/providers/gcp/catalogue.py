@@ -1,4 +1,4 @@
-"""What Google sells: TPU variants with their runtimes, and machine types for GPUs."""
+"""What Google sells: TPU variants with their runtime versions, and machine types with GPUs."""
 
 from typing import NamedTuple
 
@@ -12,14 +12,14 @@ RUNTIME_VERSIONS = {
     "v5p": "v2-alpha-tpuv5",
     "v6e": "v2-alpha-tpuv6e",
 }
-"""The runtime that Google names for each family; a group may name another."""
+"""The runtime version that Google recommends for each family; a group may set another."""
 
 _COMPUTE_ONLY = ("tpu7x", "v7")
-"""Families that the Cloud TPU API does not have: Compute Engine and GKE alone sell them."""
+"""Families that only Compute Engine and GKE sell, not the Cloud TPU API."""
 
 
 class TpuKind(NamedTuple):
-    """One TPU variant as it is ordered."""
+    """One TPU variant as the API orders it."""
 
     accelerator_type: str
     size: TpuVariant
@@ -27,7 +27,7 @@ class TpuKind(NamedTuple):
 
 
 def tpu_kind(variant: str | None, *, hosts: int) -> TpuKind:
-    """The accelerator type of a group's variant and the runtime for it; `Invalid` if Google does not sell it like that."""
+    """The accelerator type and runtime version of a group's variant; raises `Invalid` if Google does not sell it."""
     if not variant:
         raise Invalid("gcp-tpu needs the group's device.variant, such as v5litepod-16")
     family = variant.rsplit("-", 1)[0]
@@ -44,13 +44,13 @@ def tpu_kind(variant: str | None, *, hosts: int) -> TpuKind:
 
 
 def hosts_of(accelerator_type: str) -> int | None:
-    """How many hosts a node of the type has, if the type is known."""
+    """The number of hosts of a node, if the type is known."""
     size = tpu_variant(accelerator_type)
     return None if size is None else size.hosts
 
 
 def machine_type(chosen: str | None, *, variant: str | None) -> str:
-    """The machine type to order: the one chosen, or the only one that has these GPUs; `Invalid` if they contradict."""
+    """The machine type to order: the chosen one, or the only one with these GPUs; raises `Invalid` on a contradiction."""
     if chosen is None:
         fitting = machines_with(variant) if variant else []
         if len(fitting) == 1:

@@ -1,4 +1,4 @@
-"""Machines as the Compute API has them: how they are ordered, and what they say of themselves."""
+"""Requests and replies of the Compute API: the machines of an order, and the slice that existing machines form."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,8 +8,8 @@ from google.cloud import compute_v1
 
 from activities.providers.gcp import catalogue
 from activities.providers.gcp.naming import HEALTH_KEY, HOSTS_LABEL, RESOURCE_LABEL, machine_names, owner, ownership_labels
-from activities.providers.gcp.settings import LONGEST_RUN_SECONDS, Capacity, ComputeSettings, Reach
-from activities.providers.port import Invalid, Labels, Order, Phase, Ref
+from activities.providers.gcp.settings import LONGEST_RUN_SECONDS, Capacity, ComputeSettings
+from activities.providers.port import Host, Invalid, Labels, Order, Phase, Ref
 from penstock.model.gpu import GPU_MACHINES
 from penstock.model.units import format_seconds
 
@@ -22,16 +22,16 @@ _PHASES = {
     "DEPROVISIONING": Phase.DELETING,
 }
 _STOPPING = ("STOPPING", "PENDING_STOP", "SUSPENDING")
-_TAKEN_BACK = ("SPOT", "FLEX_START")
-"""How machines are provisioned that Google stops by itself: by preemption, or at the end of their run."""
+_STOPPED_BY_GOOGLE = ("SPOT", "FLEX_START")
+"""Provisioning models of machines that Google stops itself: by preemption, or at the end of their run."""
 _GIB = 1 << 30
 _DEFAULT_ACCOUNT = "default"
-"""How Compute calls the project's default account; a machine that names none has none."""
+"""Compute's name of the project's default service account; a machine without a name gets no account."""
 _RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 
 def instance_of(order: Order, settings: ComputeSettings, metadata: Mapping[str, str]) -> compute_v1.Instance:
-    """The one machine of a slice of one, which may wait in a queue."""
+    """The machine of a slice with one host, which may be queued."""
     if order.queued:
         _check_flex_start(order, settings)
     zone = f"zones/{order.location}"
@@ -46,7 +46,7 @@ def instance_of(order: Order, settings: ComputeSettings, metadata: Mapping[str, 
 
 
 def bulk_of(order: Order, settings: ComputeSettings, metadata: Mapping[str, str]) -> compute_v1.BulkInsertInstanceResource:
-    """All the machines of a slice of several, or none of them."""
+    """The machines of a slice with several hosts: all are created, or none."""
     if order.queued:
         raise Invalid("Compute Engine queues several machines together only in managed instance groups; set queued: false")
     properties = compute_v1.InstanceProperties(
@@ -64,7 +64,7 @@ def bulk_of(order: Order, settings: ComputeSettings, metadata: Mapping[str, str]
 
 
 def _check_flex_start(order: Order, settings: ComputeSettings) -> None:
-    """`Invalid` if the group wants what flex-start machines, which alone wait in a queue, never are."""
+    """Raise `Invalid` if the group has settings that flex-start machines, the only queued ones, do not allow."""
     capacity, run = settings.capacity_of(order), settings.max_run_seconds
     if capacity is Capacity.SPOT:
         raise Invalid("queued: true orders flex-start machines, which are never spot; set preemptible: false or queued: false")
@@ -86,7 +86,7 @@ def _machine_type(order: Order, settings: ComputeSettings) -> str:
 
 
 def _parts(order: Order, settings: ComputeSettings, metadata: Mapping[str, str], *, disk_types: str) -> dict[str, Any]:
-    """What a machine has, ordered alone or with others."""
+    """The properties of a machine, in a single insert or a bulk insert."""
     labels = settings.labels | ownership_labels(order.labels) | {RESOURCE_LABEL: order.name, HOSTS_LABEL: str(order.hosts)}
     disk = compute_v1.AttachedDiskInitializeParams(source_image=settings.image, disk_size_gb=-(-settings.disk_bytes // _GIB))
     if settings.disk_type is not None:
@@ -106,7 +106,7 @@ def _parts(order: Order, settings: ComputeSettings, metadata: Mapping[str, str],
 
 
 def _interface(settings: ComputeSettings) -> compute_v1.NetworkInterface:
-    """Where a machine is connected. A subnetwork names its network by itself, and is refused beside another."""
+    """The network interface. A subnetwork implies its network; the API refuses a different network beside it."""
     interface = compute_v1.NetworkInterface()
     if settings.network is not None or settings.subnetwork is None:
         interface.network = settings.network or "global/networks/default"
@@ -118,7 +118,7 @@ def _interface(settings: ComputeSettings) -> compute_v1.NetworkInterface:
 
 
 def _scheduling(order: Order, settings: ComputeSettings) -> compute_v1.Scheduling:
-    """Preempted machines stop and stay until deleted, so that a preemption is told from a machine that somebody deleted."""
+    """Preempted machines are stopped, not deleted, so that a preemption can be distinguished from a deletion by hand."""
     scheduling = compute_v1.Scheduling()
     spot = settings.capacity_of(order) is Capacity.SPOT
     if order.queued or spot or _machine_type(order, settings) in GPU_MACHINES:
@@ -143,80 +143,81 @@ def _reservation(settings: ComputeSettings) -> compute_v1.ReservationAffinity:
 
 
 class Machine(NamedTuple):
-    """A machine that exists, as it was sent."""
+    """An existing machine."""
 
-    sent: compute_v1.Instance
+    pb: compute_v1.Instance
 
     @property
     def owner(self) -> Labels | None:
-        """Whose it is, if it is ours and this provider's: machines of TPU nodes are listed among instances too."""
-        if RESOURCE_LABEL not in self.sent.labels or not self.sent.labels.get(HOSTS_LABEL, "").isdecimal():
+        """Its owner; None unless it is ours and this provider's: machines of TPU nodes are listed as instances too."""
+        if RESOURCE_LABEL not in self.pb.labels or not self.pb.labels.get(HOSTS_LABEL, "").isdecimal():
             return None
-        return owner(self.sent.labels, self._metadata)
+        return owner(self.pb.labels, self._metadata)
 
     @property
-    def health_said(self) -> str | None:
-        """How it wants to be asked, if it says so."""
+    def health_metadata(self) -> str | None:
+        """The health settings in its metadata, if it has any."""
         return self._metadata.get(HEALTH_KEY)
 
     @property
     def _metadata(self) -> dict[str, str]:
-        return {item.key: item.value for item in self.sent.metadata.items}
+        return {item.key: item.value for item in self.pb.metadata.items}
 
     @property
     def slice_name(self) -> str:
-        """The name of the slice that it is a part of."""
-        return str(self.sent.labels[RESOURCE_LABEL])
+        """The resource name of its slice."""
+        return str(self.pb.labels[RESOURCE_LABEL])
 
     @property
     def hosts(self) -> int:
-        """How many machines the slice has."""
-        return int(self.sent.labels[HOSTS_LABEL])
+        """The number of machines of its slice."""
+        return int(self.pb.labels[HOSTS_LABEL])
 
     @property
     def stopping(self) -> bool:
-        """Whether it is on its way out, by anyone's will."""
-        return self.sent.status in _STOPPING
+        """Whether it is stopping, for any reason."""
+        return self.pb.status in _STOPPING
 
     @property
     def maintained(self) -> bool:
-        """Whether Google took it out of service to mend it, or its host."""
-        maintenance = self.sent.resource_status.upcoming_maintenance
-        return self.sent.status == "REPAIRING" or bool(maintenance.maintenance_status == "ONGOING")
+        """Whether Google took it, or its host, out of service for maintenance."""
+        maintenance = self.pb.resource_status.upcoming_maintenance
+        return self.pb.status == "REPAIRING" or bool(maintenance.maintenance_status == "ONGOING")
 
     @property
-    def taken_back(self) -> bool:
-        """Whether it is of the sort that Google stops by itself."""
-        return self.sent.scheduling.provisioning_model in _TAKEN_BACK
+    def stopped_by_google(self) -> bool:
+        """Whether Google stops such machines itself: spot and flex-start ones."""
+        return self.pb.scheduling.provisioning_model in _STOPPED_BY_GOOGLE
 
     @property
     def created_at(self) -> datetime:
-        """When it was ordered."""
-        return datetime.fromisoformat(self.sent.creation_timestamp)
+        """The time of its order."""
+        return datetime.fromisoformat(self.pb.creation_timestamp)
 
     def phase(self, being_deleted: frozenset[str]) -> Phase:
-        """Its status; one that stops is deleted if a deletion of it is under way, else taken back or stopped by a hand."""
-        if (known := _PHASES.get(self.sent.status)) is not None:
+        """By its status. A stopping machine is deleted if its deletion is in progress, else preempted or stopped by hand."""
+        if (known := _PHASES.get(self.pb.status)) is not None:
             return known
-        if self.sent.self_link in being_deleted:
+        if self.pb.self_link in being_deleted:
             return Phase.DELETING
-        return Phase.PREEMPTED if self.taken_back else Phase.DELETING if self.stopping else Phase.FAILED
+        return Phase.PREEMPTED if self.stopped_by_google else Phase.DELETING if self.stopping else Phase.FAILED
 
-    def address(self, reach: Reach) -> str | None:
-        """Where it is reached, once it has an address."""
-        for interface in self.sent.network_interfaces:
-            if reach is Reach.INTERNAL:
-                return interface.network_i_p or None
-            return next((access.nat_i_p or None for access in interface.access_configs), None)
-        return None
+    @property
+    def host(self) -> Host:
+        """The host before its health check: its name, and the addresses of its first network interface."""
+        internal = external = ""
+        for interface in self.pb.network_interfaces[:1]:
+            internal = interface.network_i_p
+            external = next((access.nat_i_p for access in interface.access_configs if access.nat_i_p), "")
+        return Host(name=self.pb.name, address=internal, external_address=external)
 
 
-_TELLING = (Phase.PREEMPTED, Phase.FAILED, Phase.QUEUED, Phase.BOOTING, Phase.RUNNING)
-"""What one machine says of the slice: one lost is all lost, and the slice is as far as the last of them."""
+_DECISIVE = (Phase.PREEMPTED, Phase.FAILED, Phase.QUEUED, Phase.BOOTING, Phase.RUNNING)
+"""The phase of a slice by its machines: a lost one ends the slice, else the one that is least advanced counts."""
 
 
 class Slice(NamedTuple):
-    """The machines of one slice that exist, in the order of its hosts."""
+    """The existing machines of one slice."""
 
     ref: Ref
     machines: tuple[Machine, ...]
@@ -224,25 +225,26 @@ class Slice(NamedTuple):
 
     @property
     def phase(self) -> Phase:
-        """Where the slice is. A machine that is missing from the others, or about to be, is a host that is silent."""
+        """The phase of the slice. A machine that is missing or being deleted is a host that does not answer."""
         phases = [machine.phase(self.being_deleted) for machine in self.machines]
         staying = [phase for phase in phases if phase is not Phase.DELETING]
-        return min(staying, key=_TELLING.index, default=Phase.DELETING)
+        return min(staying, key=_DECISIVE.index, default=Phase.DELETING)
 
     @property
-    def places(self) -> tuple[Machine | None, ...]:
-        """A machine for each host, or None where it is missing."""
-        by_name = {machine.sent.name: machine for machine in self.machines}
-        return tuple(by_name.get(name) for name in machine_names(self.ref, self.machines[0].hosts))
+    def hosts(self) -> tuple[Host, ...]:
+        """Its hosts before their health checks, in order; the host of a missing machine has no address."""
+        existing = {machine.pb.name: machine.host for machine in self.machines}
+        names = machine_names(self.ref, self.machines[0].hosts)
+        return tuple(existing.get(name) or Host(name=name, address="") for name in names)
 
     @property
     def created_at(self) -> datetime:
-        """When the first of them was ordered."""
+        """The time of the first order."""
         return min(machine.created_at for machine in self.machines)
 
 
 def slices_of(machines: Sequence[Machine], location: str, being_deleted: frozenset[str]) -> list[Slice]:
-    """Our machines put together, by the name of their slice."""
+    """Our machines grouped into slices, sorted by name."""
     parts: dict[tuple[str, Labels], list[Machine]] = {}
     for machine in machines:
         if (labels := machine.owner) is not None:

@@ -1,4 +1,4 @@
-"""Whether hosts are well: each is asked at its own address, and must answer with the id of its slice."""
+"""Health checks of hosts: a healthy host answers with the id of its slice."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -9,52 +9,52 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 from yarl import URL
 
-from activities.providers.gcp.settings import Connection
-from activities.providers.port import Host
+from activities.providers.gcp.settings import Connection, Reach
+from activities.providers.port import Host, checked
 
 PATH = "/health"
-"""What hosts answer under, with `{"slice": "…"}`."""
+"""The path of the HTTP check; the answer is `{"slice": "…"}`."""
 GUEST_NAMESPACE, GUEST_KEY = "penstock", "slice"
-"""The guest attribute that hosts without a route to them write their slice id to."""
+"""The guest attribute with the slice id, for hosts that workers cannot connect to."""
 AT_ONCE = 128
-"""Hosts of one slice asked at once: the largest slices have more hosts than a process may have connections."""
+"""Concurrent checks of one slice: the largest slices have more hosts than a process may have connections."""
 LONGEST_REPLY = 4096
-"""Bytes of a reply that are read: something else may listen there."""
+"""Bytes of a reply that are read: another program may listen on the port."""
 
 
 class _Health(BaseModel):
     slice: str
 
 
-async def ask(hosts: Sequence[str | None], connection: Connection, session: aiohttp.ClientSession) -> tuple[Host, ...]:
-    """All hosts, many at once, by address; those without one are not asked."""
-    room = asyncio.Semaphore(AT_ONCE)
+async def check(hosts: Sequence[Host], connection: Connection, session: aiohttp.ClientSession) -> tuple[Host, ...]:
+    """The hosts after HTTP checks at the address that `reach` selects; hosts without that address are not checked."""
+    slots = asyncio.Semaphore(AT_ONCE)
 
-    async def host(address: str | None) -> Host:
-        if address is None:
-            return Host()
-        async with room:
-            return Host(address=address, asked=True, answered=await _answer(address, connection, session))
+    async def check_one(host: Host) -> Host:
+        address = host.address if connection.reach is Reach.INTERNAL else host.external_address
+        if not address:
+            return host
+        async with slots:
+            return checked(host, await _answer(address, connection, session))
 
-    return tuple(await asyncio.gather(*map(host, hosts)))
+    return tuple(await asyncio.gather(*map(check_one, hosts)))
 
 
 async def _answer(address: str, connection: Connection, session: aiohttp.ClientSession) -> str | None:
-    """The slice id that the host answers with; None if it is silent, ill, or no host of ours."""
+    """The slice id in the host's answer; None without an answer that has one."""
     url = URL.build(scheme="http", host=address, port=connection.health_port, path=PATH)
     timeout = aiohttp.ClientTimeout(total=connection.health_timeout_seconds)
     try:
         async with session.get(url, timeout=timeout, allow_redirects=False) as reply:
             if reply.status != HTTPStatus.OK:
                 return None
-            said = _parsed(await _body(reply.content))
+            return _parsed(await _body(reply.content))
     except (aiohttp.ClientError, OSError, TimeoutError):
         return None
-    return said
 
 
 async def _body(content: aiohttp.StreamReader) -> bytes:
-    """All of a reply, in however many pieces it comes, up to the limit."""
+    """The body, in however many chunks it comes, up to the limit."""
     body = b""
     while len(body) < LONGEST_REPLY and (piece := await content.read(LONGEST_REPLY - len(body))):
         body += piece
@@ -68,6 +68,6 @@ def _parsed(body: bytes) -> str | None:
         return None
 
 
-def said(entries: Iterable[Any]) -> str | None:
-    """The slice id among a host's guest attributes, if it wrote one."""
+def slice_id_in(entries: Iterable[Any]) -> str | None:
+    """The slice id in a host's guest attributes, if it wrote one."""
     return next((str(entry.value) for entry in entries if (entry.namespace, entry.key) == (GUEST_NAMESPACE, GUEST_KEY)), None)

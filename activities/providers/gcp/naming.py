@@ -1,4 +1,4 @@
-"""Names, labels and metadata by which our resources are known: what the API accepts, and what we said."""
+"""Names, labels and metadata keys of our resources, and the request ids that make creates repeatable."""
 
 import hashlib
 import re
@@ -8,29 +8,29 @@ from collections.abc import Mapping
 from activities.providers.port import LONGEST_NAME, Labels, Order, Ref
 
 LONGEST_LABEL = 63
-"""Characters of a label's key or value."""
+"""Longest key or value of a label."""
 RESERVED = "penstock-"
-"""How the labels and metadata keys begin that are ours alone."""
+"""Prefix of labels and metadata keys that only Penstock sets."""
 CLUSTER_LABEL = "penstock-cluster"
-"""By which lists are filtered."""
+"""Listings are filtered by this label."""
 RESOURCE_LABEL = "penstock-resource"
-"""The slice's name in the cloud, on each of its machines."""
+"""The slice's resource name, on each of its machines."""
 HEALTH_KEY = "penstock-health"
-"""The metadata key under which a resource says how its hosts are asked, where its group says it."""
+"""The metadata key with the health settings of the resource's group, if it has its own."""
 HOSTS_LABEL = "penstock-hosts"
-"""How many machines the slice has, so that one that is missing is missed."""
+"""The number of machines of the slice, to detect missing ones."""
 
 _KEYS = {"cluster": CLUSTER_LABEL, "group": "penstock-group", "slice": "penstock-slice"}
 _DIGEST = 10
 _DIGEST_OF_VALUE = re.compile(r"[^a-z0-9_-]")
 _REQUESTS = uuid.UUID("a3b8d0de-62a5-5a57-9a0e-6a0f0f1d3c0b")
-"""The namespace of request ids: any constant will do as long as it never changes."""
+"""The UUID namespace of request ids: arbitrary, but it must never change."""
 
 
 def label_value(text: str) -> str:
-    """The text as a label takes it: itself where it may be, else a readable head and a digest of the whole.
+    """The text as a label value: unchanged if valid, else a readable prefix and a digest.
 
-    Labels hold lower-case letters, digits, dashes and underscores; names of groups may have dots, and ids anything.
+    Label values have lower-case letters, digits, dashes and underscores; group names may have dots, and ids any character.
     """
     plain = _DIGEST_OF_VALUE.sub("-", text.lower())
     if plain == text and len(text) <= LONGEST_LABEL:
@@ -40,26 +40,26 @@ def label_value(text: str) -> str:
 
 
 def ownership_labels(labels: Labels) -> dict[str, str]:
-    """The labels that lists are filtered by; `ownership_metadata` has the same in our own words."""
+    """The ownership labels; `ownership_metadata` has the same values unabridged."""
     return {_KEYS[field]: label_value(value) for field, value in labels.model_dump().items()}
 
 
 def ownership_metadata(labels: Labels) -> dict[str, str]:
-    """Cluster, group and slice exactly as they are known here."""
+    """Cluster, group and slice, exact."""
     return {_KEYS[field]: value for field, value in labels.model_dump().items()}
 
 
 def owner(labels: Mapping[str, str], metadata: Mapping[str, str]) -> Labels | None:
-    """Whose a resource is, if its metadata say so and its labels agree; None if it is not ours."""
-    said = {field: metadata.get(key, "") for field, key in _KEYS.items()}
-    if not all(said.values()):
+    """The owner of a resource: named by its metadata and confirmed by its labels; None if it is not ours."""
+    named = {field: metadata.get(key, "") for field, key in _KEYS.items()}
+    if not all(named.values()):
         return None
-    found = Labels.model_validate(said)
+    found = Labels.model_validate(named)
     return found if all(labels.get(key) == value for key, value in ownership_labels(found).items()) else None
 
 
 def machine_names(ref: Ref, hosts: int) -> list[str]:
-    """The names of a slice's machines: the slice's own for the first, so that a namesake of the slice is noticed."""
+    """The names of a slice's machines. The first has the slice's own name, so that a name conflict is noticed."""
     return [ref.name, *(_numbered(ref.name, host) for host in range(1, hosts))]
 
 
@@ -70,5 +70,5 @@ def _numbered(name: str, host: int) -> str:
 
 
 def request_id(order: Order | Ref, *, project: str, attempt: int = 0) -> str:
-    """The same for the same order wherever it is placed from, so that the cloud takes it once."""
+    """The request id of an order: equal in every process, so that the cloud executes the order once."""
     return str(uuid.uuid5(_REQUESTS, f"{project}/{order.location}/{order.name}/{attempt}"))

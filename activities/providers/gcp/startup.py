@@ -1,48 +1,48 @@
-"""What machines are told at their start: the user's script, who they are, and secrets that nobody else may read."""
+"""The metadata of machines: ownership, health settings, and the start-up script with its environment and secrets."""
 
 import shlex
 from typing import NamedTuple
 
 from activities.providers.gcp.naming import HEALTH_KEY, ownership_metadata
-from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, Secret, TpuSettings, Words
+from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, Secret, SecretText, TpuSettings
 from activities.providers.port import Invalid, Order
 from activities.secrets import UnresolvedSecret, resolve
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 
-class Told(NamedTuple):
-    """The metadata of a slice's machines, and the secrets among it."""
+class MachineMetadata(NamedTuple):
+    """The metadata of a slice's machines, and the secrets in it."""
 
     metadata: dict[str, str]
     secrets: tuple[str, ...]
 
 
-def told(order: Order, settings: TpuSettings | ComputeSettings, connection: Connection) -> Told:
-    """What the order's machines can read. Secrets are read here, from the worker's environment or files.
+def machine_metadata(order: Order, settings: TpuSettings | ComputeSettings, connection: Connection) -> MachineMetadata:
+    """The metadata of the order's machines, with secrets read from the worker's environment or files.
 
-    The connection says how hosts are asked of which the group says nothing.
+    The connection has the health settings for groups without their own.
     """
     secrets: list[str] = []
 
-    def words(given: Words, *where: str) -> str:
+    def plain(given: SecretText, *where: str) -> str:
         if not isinstance(given, Secret):
             return given
         secrets.append(_looked_up(given, where))
         return secrets[-1]
 
-    extra = {key: words(value, "metadata", key) for key, value in settings.metadata.items()}
+    extra = {key: plain(value, "metadata", key) for key, value in settings.metadata.items()}
     metadata = extra | ownership_metadata(order.labels)
-    if (said := settings.health_said) is not None:
-        metadata[HEALTH_KEY] = said
+    if (health := settings.health_metadata) is not None:
+        metadata[HEALTH_KEY] = health
     if settings.health is HealthBy.GUEST_ATTRIBUTES:
         metadata["enable-guest-attributes"] = "TRUE"
     if settings.startup_script is not None:
-        env = _identity(order, connection.asking(settings.health_said)) | {
-            name: words(value, "env", name) for name, value in settings.env.items()
+        env = _identity(order, connection.with_health_settings(settings.health_metadata)) | {
+            name: plain(value, "env", name) for name, value in settings.env.items()
         }
-        metadata["startup-script"] = _script(words(settings.startup_script, "startup_script"), env)
-    return Told(metadata, tuple(secrets))
+        metadata["startup-script"] = _script(plain(settings.startup_script, "startup_script"), env)
+    return MachineMetadata(metadata, tuple(secrets))
 
 
 def _looked_up(secret: Secret, where: tuple[str, ...]) -> str:
@@ -51,26 +51,28 @@ def _looked_up(secret: Secret, where: tuple[str, ...]) -> str:
     except UnresolvedSecret as error:
         raise Invalid(str(error)) from None
     if not found.isascii() and any("\ud800" <= letter <= "\udfff" for letter in found):
-        raise Invalid(f"{'.'.join(('provider', *where))}: what {secret.secret} holds is not text")
+        raise Invalid(f"{'.'.join(('provider', *where))}: the content of {secret.secret} is not text")
     return found
 
 
-def _identity(order: Order, asked: Connection) -> dict[str, str]:
+def _identity(order: Order, connection: Connection) -> dict[str, str]:
     return {
         "PENSTOCK_CLUSTER": order.cluster,
         "PENSTOCK_GROUP": order.group,
         "PENSTOCK_SLICE": order.slice,
         "PENSTOCK_HOSTS": str(order.hosts),
-        "PENSTOCK_HEALTH_PORT": str(asked.health_port),
+        "PENSTOCK_HEALTH_PORT": str(connection.health_port),
     }
 
 
 def _script(script: str, env: dict[str, str]) -> str:
-    """The script with its environment exported first, under the shell that it names."""
+    """The script, run by its own shell, with its environment exported in the first lines."""
     first, _, rest = script.partition("\n")
     shebang, body = (first, rest) if first.startswith("#!") else ("#!/bin/bash", script)
     programs = [word.rsplit("/", 1)[-1] for word in shebang[2:].split()[:2]]
     if not any(program in _SHELLS for program in programs):
-        raise Invalid("provider.startup_script is for another program than a shell; write a shell script, which may call others")
+        raise Invalid(
+            "provider.startup_script has the shebang of a program that is no shell; write a shell script that calls the program"
+        )
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
     return f"{shebang}\n{exports}\n{body}"

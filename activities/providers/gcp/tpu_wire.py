@@ -1,4 +1,4 @@
-"""Nodes and queued resources as the Cloud TPU API has them: how they are ordered, and what they say of themselves."""
+"""Requests and replies of the Cloud TPU API: nodes and queued resources, and the phases they stand for."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from google.cloud import tpu_v2
 
 from activities.providers.gcp import catalogue
-from activities.providers.gcp.codes import Meaning
-from activities.providers.gcp.errors import Place, failure_of, fault_of_status, under_maintenance
+from activities.providers.gcp.error_codes import Meaning
+from activities.providers.gcp.errors import ProjectZone, failure_of, fault_of_status, under_maintenance
 from activities.providers.gcp.naming import HEALTH_KEY, owner, ownership_labels
-from activities.providers.gcp.quoting import without_metadata
-from activities.providers.gcp.settings import Capacity, Reach, TpuSettings
-from activities.providers.port import Failure, FailureKind, Labels, Order, Phase, Ref
+from activities.providers.gcp.redaction import redact_metadata
+from activities.providers.gcp.settings import Capacity, TpuSettings
+from activities.providers.port import Failure, FailureKind, Host, Labels, Order, Phase, Ref
 
 State = tpu_v2.Node.State
 QueuedState = tpu_v2.QueuedResourceState.State
@@ -34,8 +34,8 @@ _PHASES: dict[int, Phase] = {
     State.HIDING: Phase.DELETING,
     State.HIDDEN: Phase.DELETING,
 }
-"""A node exists from the moment it is shown, so that it boots while it is made. One under repair runs, and whether its hosts
-serve is for them to say: how long their silence is borne is not decided here."""
+"""A node that the API shows exists, so CREATING is booting. A node under repair is running: health checks decide whether its
+hosts serve, and the slice workflow how long they may fail."""
 
 _QUEUED_PHASES: dict[int, Phase] = {
     QueuedState.CREATING: Phase.QUEUED,
@@ -48,15 +48,15 @@ _QUEUED_PHASES: dict[int, Phase] = {
     QueuedState.SUSPENDED: Phase.PREEMPTED,
     QueuedState.DELETING: Phase.DELETING,
 }
-"""Of a queued resource that has no node. One that is PROVISIONING has left the queue; one that is ACTIVE without a node has lost
-it to somebody's hand."""
+"""Phases of a queued resource without a node. PROVISIONING has left the queue; ACTIVE without a node means that the node was
+deleted by hand."""
 
 _DEADLINE_EXCEEDED = 4
-"""What a queued resource fails with that waited for capacity until it was no longer valid."""
+"""The error code of a queued resource that found no capacity before its `valid_until`."""
 
 
 def node_of(order: Order, settings: TpuSettings, metadata: Mapping[str, str]) -> tpu_v2.Node:
-    """The node to create, labelled from its first moment."""
+    """The node to create, with its labels."""
     kind, capacity = catalogue.tpu_kind(order.variant, hosts=order.hosts), settings.capacity_of(order)
     node = tpu_v2.Node(
         accelerator_type=kind.accelerator_type,
@@ -75,7 +75,7 @@ def node_of(order: Order, settings: TpuSettings, metadata: Mapping[str, str]) ->
 
 
 def queued_of(order: Order, settings: TpuSettings, node: tpu_v2.Node, *, parent: str) -> tpu_v2.QueuedResource:
-    """The queued resource that waits for the node, under the node's own name."""
+    """The queued resource that waits for the node; both have the same name."""
     spec = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=parent, node_id=order.name, node=node)
     queued = tpu_v2.QueuedResource(tpu=tpu_v2.QueuedResource.Tpu(node_spec=[spec]))
     match settings.capacity_of(order):
@@ -93,79 +93,81 @@ def queued_of(order: Order, settings: TpuSettings, node: tpu_v2.Node, *, parent:
 
 
 def _reservation(name: str, parent: str) -> str:
-    """The reservation in full, as queued resources name it; another project's is given so."""
+    """The full name of a reservation, as queued resources need it; one of another project is given in full."""
     return name if "/" in name else f"{parent}/reservations/{name}"
 
 
-class SeenNode(NamedTuple):
-    """A node that exists, as it was sent."""
+class NodeView(NamedTuple):
+    """An existing node."""
 
     pb: Any
 
     @property
     def owner(self) -> Labels | None:
-        """Whose it is, if it is ours."""
+        """Its owner; None if it is not ours."""
         return owner(self.pb.labels, self.pb.metadata)
 
     @property
     def phase(self) -> Phase:
-        """Its state; operations lag behind live nodes, so that hosts may serve before it is READY."""
+        """By its state. The state lags behind, so hosts may serve before it is READY."""
         return _PHASES.get(self.pb.state, Phase.BOOTING)
 
     @property
-    def health_said(self) -> str | None:
-        """How its hosts want to be asked, if it says so."""
-        said: str | None = self.pb.metadata.get(HEALTH_KEY)
-        return said
+    def health_metadata(self) -> str | None:
+        """The health settings in its metadata, if it has any."""
+        found: str | None = self.pb.metadata.get(HEALTH_KEY)
+        return found
 
     @property
     def maintained(self) -> bool:
-        """Whether Google took it out of service to mend it."""
+        """Whether Google took it out of service for maintenance."""
         return self.pb.state == State.REPAIRING or bool(self.pb.health == tpu_v2.Node.Health.UNHEALTHY_MAINTENANCE)
 
     @property
     def serving(self) -> bool:
-        """Whether its hosts are worth asking: also while it is mended or begins anew, for some may answer all the same."""
+        """Whether its hosts are checked: also during repair and restart, because some may answer."""
         return self.phase not in (Phase.PREEMPTED, Phase.FAILED, Phase.DELETING)
 
     @property
     def deleting(self) -> bool:
-        """Whether it is already on its way out."""
+        """Whether it is being deleted."""
         return bool(self.pb.state == State.DELETING)
 
     @property
     def failure(self) -> Failure | None:
-        """Why it failed, if it did, or why its hosts are silent, if they are."""
+        """Why it failed, or why its hosts do not answer; None if neither is known."""
         if self.phase is Phase.FAILED:
             return Failure(kind=FailureKind.HOST_LOST, message=f"the node was stopped: {State(self.pb.state).name}")
         if self.phase is Phase.RUNNING and self.maintained:
-            return under_maintenance(without_metadata(self.pb.health_description, self.pb.metadata))
+            return under_maintenance(redact_metadata(self.pb.health_description, self.pb.metadata))
         return None
 
     @property
     def created_at(self) -> datetime:
-        """When it was ordered."""
+        """The time of its order."""
         created: datetime = self.pb.create_time.ToDatetime(tzinfo=UTC)
         return created
 
-    def addresses(self, reach: Reach) -> tuple[str | None, ...]:
-        """One for each of its hosts, those that have none yet included."""
-        if reach is Reach.EXTERNAL:
-            given = [endpoint.access_config.external_ip or None for endpoint in self.pb.network_endpoints]
-        else:
-            given = [endpoint.ip_address or None for endpoint in self.pb.network_endpoints]
-        missing = (catalogue.hosts_of(self.pb.accelerator_type) or max(1, len(given))) - len(given)
-        return (*given, *(None,) * missing)
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Its hosts before their health checks, in the order of worker numbers."""
+        endpoints = self.pb.network_endpoints
+        hosts = hosts_without_address(name_of(self.pb), catalogue.hosts_of(self.pb.accelerator_type) or max(1, len(endpoints)))
+        addressed = [
+            host.model_copy(update={"address": endpoint.ip_address, "external_address": endpoint.access_config.external_ip})
+            for host, endpoint in zip(hosts, endpoints, strict=False)
+        ]
+        return (*addressed, *hosts[len(addressed) :])
 
 
-class SeenQueued(NamedTuple):
-    """A queued resource that exists, as it was sent."""
+class QueuedView(NamedTuple):
+    """An existing queued resource."""
 
     pb: Any
 
     @property
     def owner(self) -> Labels | None:
-        """Whose it is, if it is ours: a queued resource has no labels but those of the node it waits for."""
+        """Its owner by the labels of the node that it waits for, for it has none itself; None if it is not ours."""
         if len(self.pb.tpu.node_spec) != 1:
             return None
         node = self.pb.tpu.node_spec[0].node
@@ -173,54 +175,59 @@ class SeenQueued(NamedTuple):
 
     @property
     def phase(self) -> Phase:
-        """Its state, if it has no node. One suspended by a user was deleted in part, not preempted."""
+        """By its state, for one without a node. One suspended by a user was partly deleted, not preempted."""
         phase = _QUEUED_PHASES.get(self.pb.state.state, Phase.QUEUED)
         by_user = self.pb.state.state_initiator == tpu_v2.QueuedResourceState.StateInitiator.USER
         return Phase.FAILED if phase is Phase.PREEMPTED and by_user else phase
 
     @property
     def preempted(self) -> bool:
-        """Whether Google took its node away, or is about to."""
+        """Whether Google preempted its node, or is about to."""
         return self.phase is Phase.PREEMPTED
 
     @property
     def active(self) -> bool:
-        """Whether it says that it has its node."""
+        """Whether its state claims that it has its node."""
         return bool(self.pb.state.state == QueuedState.ACTIVE)
 
     @property
     def deleting(self) -> bool:
-        """Whether it is already on its way out."""
+        """Whether it is being deleted."""
         return self.phase is Phase.DELETING
 
     @property
     def created_at(self) -> datetime:
-        """When it was ordered."""
+        """The time of its order."""
         created: datetime = self.pb.create_time.ToDatetime(tzinfo=UTC)
         return created
 
     @property
-    def hosts(self) -> int:
-        """How many hosts it waits for."""
-        return catalogue.hosts_of(self.pb.tpu.node_spec[0].node.accelerator_type) or 1
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts that it waits for."""
+        return hosts_without_address(name_of(self.pb), catalogue.hosts_of(self.pb.tpu.node_spec[0].node.accelerator_type) or 1)
 
-    def failure(self, place: Place) -> Failure | None:
-        """Why it failed, if it did."""
+    def failure(self, zone: ProjectZone) -> Failure | None:
+        """Why it failed; None if it did not."""
         if self.phase is not Phase.FAILED:
             return None
         if self.pb.state.state != QueuedState.FAILED:
             return Failure(kind=FailureKind.HOST_LOST, message="the node of the queued resource was deleted")
         fault = fault_of_status(self.pb.state.failed_data.error)
-        fault = fault._replace(message=without_metadata(fault.message, self.pb.tpu.node_spec[0].node.metadata))
+        fault = fault._replace(message=redact_metadata(fault.message, self.pb.tpu.node_spec[0].node.metadata))
         expired = self.pb.state.failed_data.error.code == _DEADLINE_EXCEEDED
-        return failure_of(fault._replace(meaning=Meaning.STOCKOUT) if expired else fault, place)
+        return failure_of(fault._replace(meaning=Meaning.STOCKOUT) if expired else fault, zone)
 
 
-def standing(node: SeenNode, queued: SeenQueued | None) -> tuple[Phase, Failure | None]:
-    """What a node says of itself, unless its queued resource says that Google takes it back: nodes hear of it late, or never."""
+def phase_and_failure(node: NodeView, queued: QueuedView | None) -> tuple[Phase, Failure | None]:
+    """By the node, unless its queued resource shows a preemption: the node shows that late or never."""
     if queued is not None and queued.preempted and queued.owner == node.owner:
         return Phase.PREEMPTED, None
     return node.phase, node.failure
+
+
+def hosts_without_address(node: str, count: int) -> tuple[Host, ...]:
+    """The hosts of a node, in order. The API does not name them: they are named by the node and the worker number."""
+    return tuple(Host(name=f"{node}-w-{worker}", address="") for worker in range(count))
 
 
 def name_of(pb: Any) -> str:
@@ -228,6 +235,6 @@ def name_of(pb: Any) -> str:
     return str(pb.name).rsplit("/", 1)[-1]
 
 
-def is_ours(seen: SeenNode | SeenQueued | None, ref: Ref) -> bool:
-    """Whether it is what the ref means, and not a namesake."""
-    return seen is not None and seen.owner == ref.labels
+def is_ours(resource: NodeView | QueuedView | None, ref: Ref) -> bool:
+    """Whether it carries the labels of the ref; another resource may have its name."""
+    return resource is not None and resource.owner == ref.labels

@@ -1,0 +1,47 @@
+"""Exit codes of `python -m worker` and `python -m embedded`, and how their processes end."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any, NoReturn
+
+import click
+
+from penstock.config.problems import BadInput
+from penstock.connection import BadConnection
+from worker.serving import Unreachable
+from worker.settings import BadSettings
+
+FAILED = 1
+"""A server process of `python -m embedded` did not start, or ended."""
+MISUSED = 2
+"""A setting, an option or a file is wrong, or no Temporal server answers."""
+INTERRUPTED = 128 + signal.SIGINT
+"""Ctrl-C, after an orderly stop; the shell's own convention. SIGTERM and SIGHUP end with 0: a supervisor requested the stop."""
+_MISUSES = (BadSettings, BadConnection, BadInput, Unreachable)
+
+
+def run_and_exit(work: Coroutine[Any, Any, signal.Signals], *, failures: tuple[type[Exception], ...] = ()) -> NoReturn:
+    """Run the work until a signal stops it, then exit. `failures` are exceptions that exit with `FAILED`."""
+    try:
+        stopped_by = asyncio.run(work)
+    except _MISUSES as error:
+        fail(error, MISUSED)
+    except failures as error:
+        fail(error, FAILED)
+    _exit(INTERRUPTED if stopped_by is signal.SIGINT else 0)
+
+
+def fail(error: Exception, code: int) -> NoReturn:
+    """Print an error and end the process."""
+    click.echo(f"error: {error}", err=True)
+    _exit(code)
+
+
+def _exit(code: int) -> NoReturn:
+    """Skip the interpreter's shutdown: the SDK's threads can crash it (sdk-python#300)."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
