@@ -1,14 +1,14 @@
-"""What port rules need of a cloud, and the words they use."""
+"""The cloud that port rules run against, and helpers for them."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from activities.providers.port import Listing, Sighting, Order, Provider, ProviderError, Ref, Scope
+from activities.providers.port import Listing, Order, Provider, ProviderError, Ref, Scope, Sighting
 from tests.activities.waiting import until
 
 
 class Cloud(Protocol):
-    """A provider, a location and a cluster that nobody else uses, and the trouble a rule needs."""
+    """A provider, a location and a cluster that no other test uses, and the faults that a rule needs."""
 
     @property
     def provider(self) -> Provider: ...
@@ -23,7 +23,7 @@ class Cloud(Protocol):
     async def lose_next_reply(self) -> None: ...
     async def fail_next_delete(self) -> None: ...
     async def hide(self) -> None:
-        """Lists are partial from now on."""
+        """Listings are incomplete from now on."""
 
     async def hold_queue(self) -> None: ...
     async def admit(self, ref: Ref) -> None: ...
@@ -36,10 +36,10 @@ class Cloud(Protocol):
 
 @runtime_checkable
 class Particular(Protocol):
-    """A cloud that does not take every order as it is."""
+    """A cloud that does not accept every order unchanged."""
 
     def fitted(self, order: Order) -> Order:
-        """The order as this cloud takes it."""
+        """The order in the form that this cloud accepts."""
 
 
 def order_of(

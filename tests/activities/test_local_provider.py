@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
 from activities.providers.local import DEFAULT_COMMAND, LocalProvider, settings_of
-from activities.providers.port import Host, Invalid, Sighting, Order, Transient
+from activities.providers.port import Host, Invalid, Order, Sighting, Transient
 
 ORDER = Order(cluster="prod", group="workers", slice="a1", location="here")
 

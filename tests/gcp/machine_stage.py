@@ -70,7 +70,7 @@ class GcpStagedCloud(StagedCloud):
         await self.admin.call("POST", f"/resources/{name}/preempt?project={self.project}")
 
     async def delete_machine(self, suffix: str, name: str) -> None:
-        """Somebody deletes a machine by hand."""
+        """Delete a machine by hand."""
         await self.admin.delete_machine(name, project=self.project, zone=self.zone(suffix))
 
 
@@ -116,14 +116,14 @@ class Accounts(NamedTuple):
 
 
 async def accounts(stage: GcpStage) -> Accounts:
-    """The accounts now."""
+    """Ledger, workflows and cloud now."""
     state = await state_of(stage)
     return Accounts(
         state.slices,
         frozenset(await running_slices(stage.client, stage.cluster)),
         frozenset(await stage.cloud.names()),
         frozenset(stage.name_of(piece) for piece in state.slices),
-        busy=bool(state.recovery or state.starting or state.outbox or state.drains),
+        busy=bool(state.recovery or state.unstarted or state.outbox or state.draining),
     )
 
 

@@ -15,12 +15,12 @@ from activities.providers.port import (
     Deleting,
     FailureKind,
     Gone,
-    Sighting,
     Order,
     Phase,
     Queued,
     RateLimited,
     Ref,
+    Sighting,
     Stockout,
     Transient,
 )

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from activities.providers.gcp.settings import TpuSettings, read
 from activities.providers.gcp.tpu import TpuProvider
-from activities.providers.port import Adopted, Created, Deleting, FailureKind, Gone, Sighting, Order, Phase, Transient
+from activities.providers.port import Adopted, Created, Deleting, FailureKind, Gone, Order, Phase, Sighting, Transient
 from penstock.model.failures import Failure
 from tests.activities.clouds import listed, observed, order_of
 from tests.activities.waiting import until
