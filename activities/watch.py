@@ -65,7 +65,19 @@ class WatchActivities:
         known = reconciliation.unpack_notified(details[0] if details else request.known)
         watch = _Watch(self._client, self._wakeups, self._readings, location=request.location, known=known)
         async with beating(lambda: (watch.packed,)):
-            return await watch.round(self._providers, seconds=request.seconds)
+            return await _until_shutdown(watch, self._providers, seconds=request.seconds)
+
+
+async def _until_shutdown(watch: "_Watch", providers: Providers, *, seconds: float) -> WatchResult:
+    """One round; cut short if the worker stops, so that another worker goes on. Every call in flight can be repeated."""
+    watching = asyncio.create_task(watch.round(providers, seconds=seconds))
+    stopping = asyncio.create_task(activity.wait_for_worker_shutdown())
+    try:
+        await asyncio.wait((watching, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return watching.result() if watching.done() else watch.result()
+    finally:
+        watching.cancel()
+        stopping.cancel()
 
 
 class _Watch:
@@ -93,20 +105,20 @@ class _Watch:
         self._last: Listing | None = None
 
     async def round(self, providers: Providers, *, seconds: float) -> WatchResult:
-        """Look, notify, audit, wait; until the round is over or the worker stops.
+        """Look, notify, audit, wait; until the round is over.
 
         An error ends the round: Temporal retries it without events in the history, and heartbeat details resume it.
         """
         ends = time.monotonic() + seconds
         try:
             provider = await providers.of(self._location.provider, self._location.settings)
-            while time.monotonic() < ends and not activity.is_worker_shutdown():
+            while time.monotonic() < ends:
                 if (result := await self._once(provider)) is not None:
                     return result
                 await self._wait(min(max(LEAST_PAUSE_SECONDS, self._pause()), max(0.0, ends - time.monotonic())))
         except ProviderError as error:
             return await self._failed(error)
-        return self._watched()
+        return self.result()
 
     async def _once(self, provider: Provider) -> WatchResult | None:
         """One look, and an audit if one is due; the result of the round, if that ends it."""
@@ -137,7 +149,7 @@ class _Watch:
     async def _refused(self, error: PermissionDenied | Invalid) -> WatchResult:
         """End the watch if nothing is left here, or raise an error that only an operator can fix."""
         if await self._is_abandoned():
-            return self._watched(done=True)
+            return self.result(done=True)
         if not was_refused(self._location, await self._state()):
             await report_refusal(self._client, self._location, error)
         raise refusal(self._location, error)
@@ -151,7 +163,7 @@ class _Watch:
     async def _reconfigured(self) -> WatchResult | None:
         """The result of the round if the configuration of the location has changed."""
         configured = configured_location(self._location, await self._state())
-        return None if configured == self._location else self._watched(location=configured)
+        return None if configured == self._location else self.result(location=configured)
 
     async def _state(self) -> AutoscalerState | None:
         return (await self._reading()).state
@@ -234,12 +246,13 @@ class _Watch:
         here = [location for location in locations_of(config) if location.key == self._location.key] if config else []
         if here:
             self._empty_audits = 0
-            return None if here[0] == self._location else self._watched(location=here[0])
+            return None if here[0] == self._location else self.result(location=here[0])
         in_use = bool(listing.items or self._known or (reading.state is None and reading.running))
         self._empty_audits = 0 if in_use or not listing.complete else self._empty_audits + 1
-        return self._watched(done=True) if self._empty_audits >= EMPTY_AUDITS else None
+        return self.result(done=True) if self._empty_audits >= EMPTY_AUDITS else None
 
-    def _watched(self, *, location: WatchedLocation | None = None, done: bool = False) -> WatchResult:
+    def result(self, *, location: WatchedLocation | None = None, done: bool = False) -> WatchResult:
+        """The result of the round, if it ended now."""
         last = self._last
         return WatchResult(
             known=self.packed,
@@ -266,21 +279,14 @@ class _Watch:
         return min(rules.look_seconds, rules.rest_seconds) if self._lively else reconciliation.pause_after(self._known, rules)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait until the next look is due, an activity here wakes the watch, or the worker stops.
+        """Wait until the next look is due, or an activity at this location wakes the watch.
 
         However many wake-ups there are, the pause between looks is never shorter than `look`.
         """
         shortest = min(self._location.rules.look_seconds, seconds)
-        stop = asyncio.create_task(activity.wait_for_worker_shutdown())
-        wakeup = asyncio.create_task(self._wakeups.wait(self._location.cluster, self._location.key, seconds))
-        try:
-            await asyncio.wait((stop, wakeup), return_when=asyncio.FIRST_COMPLETED)
-            if wakeup.done() and wakeup.result():
-                self._lively = LIVELY_LOOKS
-                await asyncio.wait((stop,), timeout=max(0.0, self._looked_at + shortest - time.monotonic()))
-        finally:
-            stop.cancel()
-            wakeup.cancel()
+        if await self._wakeups.wait(self._location.cluster, self._location.key, seconds):
+            self._lively = LIVELY_LOOKS
+            await asyncio.sleep(max(0.0, self._looked_at + shortest - time.monotonic()))
 
 
 async def _health_checked(provider: Provider, item: Sighting) -> Sighting | None:

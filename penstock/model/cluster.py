@@ -213,9 +213,9 @@ class ScaleGroup(Value):
         """What Google's table says of the variant, if it lists it."""
         return tpu_variant(self.device.variant) if self.device.type is DeviceType.TPU and self.device.variant else None
 
-    @cached_property
+    @property
     def location(self) -> Location:
-        """Where its slices are created and listed."""
+        """Where its slices are created and listed. Not cached: a copy with another zone or provider would keep the old one."""
         provider = self.provider
         return Location(provider=provider.kind, account=provider.account, name=self.zone or NOWHERE, settings=provider.settings)
 

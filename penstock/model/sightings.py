@@ -62,6 +62,9 @@ class HostAddress(WireMessage):
     external_address: str = ""
 
 
+_ADDRESS_FIELDS = set(HostAddress.model_fields)
+
+
 class Host(HostAddress):
     """One host as a look showed it.
 
@@ -127,12 +130,11 @@ class Sighting(WireMessage):
     @property
     def addresses(self) -> tuple[HostAddress, ...]:
         """The hosts without their health."""
-        fields = set(HostAddress.model_fields)
-        return tuple(HostAddress.model_validate(host.model_dump(include=fields)) for host in self.hosts)
+        return tuple(HostAddress.model_validate(host.model_dump(include=_ADDRESS_FIELDS)) for host in self.hosts)
 
 
 def addresses_digest(hosts: Sequence[HostAddress]) -> int:
     """A number that changes when an address does; 0 unless every host has an address."""
     if not hosts or not all(host.address for host in hosts):
         return 0
-    return zlib.crc32(json.dumps([(host.name, host.address, host.external_address) for host in hosts]).encode())
+    return zlib.crc32(json.dumps([host.model_dump(include=_ADDRESS_FIELDS) for host in hosts]).encode())

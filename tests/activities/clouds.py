@@ -1,4 +1,4 @@
-"""What port rules need of a cloud, and their vocabulary."""
+"""The cloud that port rules run against, and helpers for them."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -8,7 +8,7 @@ from tests.activities.waiting import until
 
 
 class Cloud(Protocol):
-    """A provider, a location and a cluster of its own, and the failures that rules need."""
+    """A provider, a location and a cluster that no other test uses, and the faults that a rule needs."""
 
     @property
     def provider(self) -> Provider: ...
@@ -23,7 +23,7 @@ class Cloud(Protocol):
     async def lose_next_reply(self) -> None: ...
     async def fail_next_delete(self) -> None: ...
     async def hide(self) -> None:
-        """Lists are partial from now on."""
+        """Listings are incomplete from now on."""
 
     async def hold_queue(self) -> None: ...
     async def admit(self, ref: Ref) -> None: ...
@@ -36,10 +36,10 @@ class Cloud(Protocol):
 
 @runtime_checkable
 class Particular(Protocol):
-    """A cloud that needs adapted orders."""
+    """A cloud that does not accept every order unchanged."""
 
     def fitted(self, order: Order) -> Order:
-        """The order adapted to this cloud."""
+        """The order in the form that this cloud accepts."""
 
 
 def order_of(

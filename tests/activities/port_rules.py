@@ -1,4 +1,4 @@
-"""The rules of the port, one function each, for any cloud that can be made to fail."""
+"""The rules of the port: one function per rule, for any cloud in which faults can be injected."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ from tests.activities.waiting import until
 E = TypeVar("E", bound=ProviderError)
 
 
-async def what_is_created_comes_to_run_with_every_host_healthy(cloud: Cloud) -> None:
+async def a_created_slice_comes_to_run_with_every_host_healthy(cloud: Cloud) -> None:
     order = order_of(cloud)
     assert await cloud.provider.create(order) == Created(ref=order.ref)
     phases: list[Phase] = []
@@ -83,7 +83,7 @@ async def a_create_whose_reply_was_lost_is_adopted_by_the_next(cloud: Cloud) -> 
     assert await cloud.times_made(order.ref) == 1
 
 
-async def a_name_that_a_stranger_holds_is_a_conflict_and_the_stranger_stays(cloud: Cloud) -> None:
+async def a_name_that_a_foreign_resource_holds_is_a_conflict_and_the_resource_stays(cloud: Cloud) -> None:
     order = order_of(cloud)
     await cloud.add_stranger(order.name)
     with pytest.raises(Conflict):
@@ -93,7 +93,7 @@ async def a_name_that_a_stranger_holds_is_a_conflict_and_the_stranger_stays(clou
     assert await cloud.has_stranger(order.name)
 
 
-async def what_another_slice_holds_is_not_deleted_by_its_name(cloud: Cloud) -> None:
+async def a_resource_of_another_slice_is_not_deleted_by_its_name(cloud: Cloud) -> None:
     mine, other = order_of(cloud, "mine"), order_of(cloud, "other")
     await cloud.provider.create(mine)
     mistaken = Ref(location=mine.location, name=mine.name, labels=other.labels)
@@ -112,7 +112,7 @@ async def deleting_goes_on_until_gone_and_stays_gone(cloud: Cloud) -> None:
     assert (await listed(cloud)).items == ()
 
 
-async def deleting_what_never_was_is_gone(cloud: Cloud) -> None:
+async def deleting_a_resource_that_never_existed_is_gone(cloud: Cloud) -> None:
     ref = order_of(cloud).ref
     assert await cloud.provider.delete(ref) == Gone(ref=ref)
     assert await cloud.provider.observe(ref) == Sighting(ref=ref, phase=Phase.GONE)
@@ -127,7 +127,7 @@ async def a_delete_that_failed_is_transient_and_can_be_repeated(cloud: Cloud) ->
     await until(lambda: cloud.provider.delete(order.ref), lambda left: isinstance(left, Gone))
 
 
-async def a_list_shows_ours_with_labels_and_nobody_elses(cloud: Cloud) -> None:
+async def a_listing_has_our_resources_with_labels_and_no_others(cloud: Cloud) -> None:
     ours = [order_of(cloud, "one"), order_of(cloud, "two")]
     for order in (*ours, order_of(cloud, "theirs", cluster=f"{cloud.cluster}-2")):
         await cloud.provider.create(order)
@@ -138,7 +138,7 @@ async def a_list_shows_ours_with_labels_and_nobody_elses(cloud: Cloud) -> None:
     assert all(len(item.hosts) == 2 and not any(host.asked for host in item.hosts) for item in listing.items)
 
 
-async def a_partial_list_says_so(cloud: Cloud) -> None:
+async def an_incomplete_listing_is_marked_as_such(cloud: Cloud) -> None:
     await cloud.provider.create(order_of(cloud))
     await cloud.hide()
     assert not (await listed(cloud)).complete
@@ -201,7 +201,7 @@ async def a_missing_permission_names_what_it_covers(cloud: Cloud) -> None:
     assert error.subject == cloud.subject(error.scope)
 
 
-async def a_rate_limit_says_when_to_come_back(cloud: Cloud) -> None:
+async def a_rate_limit_names_the_time_until_the_next_call(cloud: Cloud) -> None:
     await cloud.refuse(RateLimited)
     orders = [order_of(cloud, f"slice-{i}") for i in range(5)]
     outcomes = await asyncio.gather(*(cloud.provider.create(order) for order in orders), return_exceptions=True)
@@ -221,18 +221,18 @@ async def _refused(cloud: Cloud, kind: type[E]) -> E:
 
 
 RULES: tuple[Callable[[Cloud], Awaitable[None]], ...] = (
-    what_is_created_comes_to_run_with_every_host_healthy,
+    a_created_slice_comes_to_run_with_every_host_healthy,
     each_host_has_a_name_and_an_address_observed_and_listed_alike,
     creating_twice_makes_one_and_adopts_it,
     creating_many_times_at_once_makes_one,
     a_create_whose_reply_was_lost_is_adopted_by_the_next,
-    a_name_that_a_stranger_holds_is_a_conflict_and_the_stranger_stays,
-    what_another_slice_holds_is_not_deleted_by_its_name,
+    a_name_that_a_foreign_resource_holds_is_a_conflict_and_the_resource_stays,
+    a_resource_of_another_slice_is_not_deleted_by_its_name,
     deleting_goes_on_until_gone_and_stays_gone,
-    deleting_what_never_was_is_gone,
+    deleting_a_resource_that_never_existed_is_gone,
     a_delete_that_failed_is_transient_and_can_be_repeated,
-    a_list_shows_ours_with_labels_and_nobody_elses,
-    a_partial_list_says_so,
+    a_listing_has_our_resources_with_labels_and_no_others,
+    an_incomplete_listing_is_marked_as_such,
     a_preemption_is_observed_and_listed,
     a_dead_host_is_silent_while_the_others_answer,
     a_queued_order_waits_and_is_then_created_once,
@@ -241,5 +241,5 @@ RULES: tuple[Callable[[Cloud], Awaitable[None]], ...] = (
     invalid_arguments_are_invalid,
     an_exceeded_quota_names_what_it_covers,
     a_missing_permission_names_what_it_covers,
-    a_rate_limit_says_when_to_come_back,
+    a_rate_limit_names_the_time_until_the_next_call,
 )

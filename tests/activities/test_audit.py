@@ -1,31 +1,54 @@
-"""The reports of audits to the autoscaler."""
+"""Reports of audits as signals of bounded size."""
 
 from datetime import UTC, datetime
 
-from activities.audit import REPORTS_AT_ONCE, pieces_of
-from penstock.contract.inventories import LocationReport, Orphan
+import pytest
+
+from activities.audit import HOSTS_AT_ONCE, REPORTS_AT_ONCE, parts_of
+from penstock.contract.inventories import LocationReport
 from penstock.model.failures import Phase
+from penstock.model.location import Location
+from penstock.model.sightings import Host, Labels, Ref, Sighting
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+HERE = Location(provider="sim", account="sim", name="a")
 
 
-def showing(count: int) -> LocationReport:
-    found = [
-        Orphan(group="g", slice_id=f"s{number}", phase=Phase.RUNNING, location="a", provider="sim") for number in range(count)
-    ]
-    return LocationReport(account="sim", location="a", at=NOW, complete=True, asked="r", orphans=tuple(found), missing=("gone",))
+def orphan(slice_id: str, hosts: int) -> Sighting:
+    ref = Ref(location=HERE.name, name=slice_id, labels=Labels(cluster="c", group="g", slice=slice_id))
+    return Sighting(ref=ref, phase=Phase.RUNNING, hosts=tuple(Host(address=f"10.0.0.{i}") for i in range(hosts)))
 
 
-def test_what_fits_in_one_signal_is_told_in_one() -> None:
-    for count in (0, 1, REPORTS_AT_ONCE):
-        assert pieces_of(showing(count)) == [showing(count)]
+def reporting(*hosts: int) -> LocationReport:
+    """A report of an orphan with so many hosts for each number."""
+    found = tuple(orphan(f"s{i}", count) for i, count in enumerate(hosts))
+    return LocationReport(location=HERE, at=NOW, complete=True, asked="r", orphans=found, missing=("gone",))
 
 
-def test_thousands_of_resources_are_told_in_pieces_of_which_only_the_last_says_that_it_is_all() -> None:
-    report = showing(2 * REPORTS_AT_ONCE + 1)
-    pieces = pieces_of(report)
-    assert [one for piece in pieces for one in piece.orphans] == [*report.orphans]
-    assert [len(piece.orphans) for piece in pieces] == [REPORTS_AT_ONCE, REPORTS_AT_ONCE, 1]
-    assert [(piece.complete, piece.asked, piece.missing) for piece in pieces] == [(False, None, ())] * 2 + [
-        (True, "r", ("gone",))
-    ]
+@pytest.mark.parametrize(
+    "hosts",
+    [[], [1], [1] * REPORTS_AT_ONCE, [HOSTS_AT_ONCE], [HOSTS_AT_ONCE // 2, HOSTS_AT_ONCE // 2], [HOSTS_AT_ONCE + 1]],
+    ids=["none", "one", "most orphans", "most hosts of one", "most hosts of two", "one that is larger than a batch"],
+)
+def test_a_report_that_fits_in_one_signal_is_sent_in_one(hosts: list[int]) -> None:
+    assert parts_of(reporting(*hosts)) == [reporting(*hosts)]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "sizes"),
+    [
+        ([1] * (2 * REPORTS_AT_ONCE + 1), [REPORTS_AT_ONCE, REPORTS_AT_ONCE, 1]),
+        ([HOSTS_AT_ONCE // 2] * 5, [2, 2, 1]),
+        ([HOSTS_AT_ONCE, 1, HOSTS_AT_ONCE - 1, 1], [1, 2, 1]),
+        ([1, HOSTS_AT_ONCE + 1, 1], [1, 1, 1]),
+    ],
+    ids=["by orphans", "by hosts", "by hosts, filled up", "one that is larger than a batch"],
+)
+def test_a_large_report_is_sent_in_parts_of_which_only_the_last_is_complete(hosts: list[int], sizes: list[int]) -> None:
+    report = reporting(*hosts)
+    parts = parts_of(report)
+    assert tuple(one for part in parts for one in part.orphans) == report.orphans
+    assert [len(part.orphans) for part in parts] == sizes
+    *first, last = [(part.complete, part.asked, part.missing) for part in parts]
+    assert first == [(False, None, ())] * (len(sizes) - 1)
+    assert last == (True, "r", ("gone",))

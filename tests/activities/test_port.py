@@ -1,4 +1,4 @@
-"""The values of the port: valid names, and the health of an observation."""
+"""The values of the port: names that every cloud accepts, and the properties of a sighting."""
 
 import re
 
@@ -11,7 +11,7 @@ RFC1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @given(st.text(), st.text(), st.text())
-def test_any_slice_has_a_name_that_clouds_take(cluster: str, group: str, slice_id: str) -> None:
+def test_any_slice_has_a_name_that_clouds_accept(cluster: str, group: str, slice_id: str) -> None:
     assert RFC1035.fullmatch(resource_name(cluster=cluster, group=group, slice_id=slice_id))
 
 
@@ -21,8 +21,8 @@ def test_different_slices_have_different_names(one: tuple[str, str, str], other:
     assert len(names) == len({one, other})
 
 
-def test_a_name_begins_with_what_people_know_the_slice_by_and_never_changes() -> None:
-    """Running resources are found by it: a new version that names them otherwise would lose them all."""
+def test_a_name_begins_with_the_slice_id_and_never_changes() -> None:
+    """Running resources are found by name: a version with other names would lose them all."""
     assert resource_name(cluster="prod", group="v5e-16", slice_id="v5e-16-7f3a9c") == "v5e-16-7f3a9c-d8daa83808"
     assert resource_name(cluster="prod", group="v5e-16", slice_id="16_Hosts!") == "s-16-hosts-e2434e936b"
 

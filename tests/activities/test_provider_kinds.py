@@ -105,7 +105,7 @@ def test_its_groups_of_one_account_and_location_use_one_gateway() -> None:
 def test_its_creates_are_paced_by_account() -> None:
     cluster = config(group("a", provider=PROVIDER))
     assert paced_accounts(locations_of(cluster)) == ("nimbus:s1",)
-    assert queue_for("penstock", spec_of(cluster, "a", "s", "demand")) == "penstock/creates/nimbus:s1"
+    assert queue_for("penstock", spec_of(cluster, cluster.groups[0], "s", "demand")) == "penstock/creates/nimbus:s1"
 
 
 def test_its_provider_is_opened_once_for_an_account_and_closed() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,13 +11,13 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import provision
 from activities.providers import port
-from activities.providers.port import Host, Labels, Ref, Sighting
+from activities.providers.port import Labels, Ref
 from activities.providers.registry import Providers
-from activities.provision import MISTAKE_DELAY, ProvisionActivities, failure_of, order_of, sighting_of
+from activities.provision import MISTAKE_DELAY, ProvisionActivities, failure_of, order_of
 from activities.wakeups import Wakeups
 from penstock.contract.slices import CreateResult, SliceSpec
-from penstock.core.slices.lifecycle import spec_location_key
 from penstock.model.failures import Failure, FailureKind, Phase, Scope
+from penstock.model.location import Location
 from tests.activities.sim_cloud import SimCloud, sim_cloud
 from tests.activities.waiting import until
 from tests.emulators.running import RunningSim
@@ -39,13 +38,13 @@ class Bench:
         self.cloud = cloud
         self.wakeups = Wakeups()
         self.provisioning = ProvisionActivities(providers, self.wakeups)
-        self.spec = spec(cluster=cloud.cluster, location=cloud.location, settings={"url": cloud.url})
+        self.spec = spec(cluster=cloud.cluster, location=at(name=cloud.location, settings={"url": cloud.url}))
 
     async def run(self, call: Callable[[SliceSpec], Awaitable[Any]], spec: SliceSpec | None = None) -> Any:
         return await ActivityEnvironment().run(call, spec or self.spec)
 
     async def was_woken(self) -> bool:
-        return await self.wakeups.wait(self.spec.cluster, spec_location_key(self.spec), 0.01)
+        return await self.wakeups.wait(self.spec.cluster, self.spec.location.key, 0.01)
 
 
 @asynccontextmanager
@@ -67,12 +66,16 @@ def played(url: str, story: Callable[[Bench], Coroutine[Any, Any, None]], **beha
     asyncio.run(play())
 
 
+def at(**rest: Any) -> Location:
+    return Location.model_validate({"provider": "sim", "account": "sim", "name": "zone-a"} | rest)
+
+
 def spec(**rest: Any) -> SliceSpec:
-    given = {"cluster": "c", "group": "v5e-16", "slice_id": "v5e-16-a1", "provider": "sim", "location": "zone-a", "hosts": 2}
+    given = {"cluster": "c", "group": "v5e-16", "slice_id": "v5e-16-a1", "location": at(), "hosts": 2}
     return SliceSpec.model_validate(given | rest)
 
 
-def test_a_slice_is_created_then_adopted_and_its_location_is_looked_at_at_once(url: str) -> None:
+def test_a_slice_is_created_then_adopted_and_the_watch_of_its_location_wakes(url: str) -> None:
     async def story(stage: Bench) -> None:
         assert await stage.run(stage.provisioning.create) == CreateResult(outcome="created")
         assert await stage.was_woken()
@@ -81,7 +84,7 @@ def test_a_slice_is_created_then_adopted_and_its_location_is_looked_at_at_once(u
     played(url, story)
 
 
-def test_a_queued_order_says_so(url: str) -> None:
+def test_the_result_of_a_queued_order_is_queued(url: str) -> None:
     async def story(stage: Bench) -> None:
         waiting = stage.spec.model_copy(update={"queued": True})
         assert await stage.run(stage.provisioning.create, waiting) == CreateResult(outcome="queued")
@@ -89,11 +92,13 @@ def test_a_queued_order_says_so(url: str) -> None:
     played(url, story, hold_queue=True)
 
 
-def test_a_slice_is_seen_coming_up(url: str) -> None:
+def test_a_slice_is_observed_while_it_starts(url: str) -> None:
     async def story(stage: Bench) -> None:
         await stage.run(stage.provisioning.create)
         seen = await until(lambda: stage.run(stage.provisioning.observe), lambda sighting: sighting.healthy, seconds=60)
         assert (seen.phase, seen.addressed) == (Phase.RUNNING, True)
+        assert [host.address for host in seen.addresses] == [host.address for host in seen.hosts]
+        assert seen.ref == order_of(stage.spec).ref
 
     played(url, story)
 
@@ -101,7 +106,7 @@ def test_a_slice_is_seen_coming_up(url: str) -> None:
 def test_a_slice_is_deleted_until_it_is_gone(url: str) -> None:
     async def story(stage: Bench) -> None:
         await stage.run(stage.provisioning.create)
-        await until(lambda: stage.run(stage.provisioning.delete), lambda dismissed: dismissed.gone, seconds=60)
+        await until(lambda: stage.run(stage.provisioning.delete), lambda result: result.gone, seconds=60)
         assert await stage.was_woken()
         assert (await stage.run(stage.provisioning.observe)).phase is Phase.GONE
 
@@ -117,28 +122,28 @@ def test_a_slice_is_deleted_until_it_is_gone(url: str) -> None:
         ({"invalid": True}, FailureKind.INVALID),
     ],
 )
-def test_a_refusal_is_an_answer(url: str, behaviour: dict[str, Any], kind: FailureKind) -> None:
+def test_a_refusal_is_a_result(url: str, behaviour: dict[str, Any], kind: FailureKind) -> None:
     async def story(stage: Bench) -> None:
-        asked = await stage.run(stage.provisioning.create)
-        assert (asked.outcome, asked.failure.kind) == ("refused", kind)
+        result = await stage.run(stage.provisioning.create)
+        assert (result.outcome, result.failure.kind) == ("refused", kind)
 
     played(url, story, **behaviour)
 
 
-def test_a_strangers_name_is_a_conflict(url: str) -> None:
+def test_a_name_that_a_foreign_resource_holds_is_a_conflict(url: str) -> None:
     async def story(stage: Bench) -> None:
         await stage.cloud.add_stranger(order_of(stage.spec).name)
-        asked = await stage.run(stage.provisioning.create)
-        assert (asked.outcome, asked.failure.kind) == ("refused", FailureKind.CONFLICT)
+        result = await stage.run(stage.provisioning.create)
+        assert (result.outcome, result.failure.kind) == ("refused", FailureKind.CONFLICT)
 
     played(url, story)
 
 
-def test_an_unknown_provider_refuses_and_cannot_be_asked_to_delete(url: str) -> None:
+def test_an_unknown_provider_refuses_a_create_and_fails_a_delete_for_good(url: str) -> None:
     async def story(stage: Bench) -> None:
-        unknown = stage.spec.model_copy(update={"provider": "nimbus"})
-        asked = await stage.run(stage.provisioning.create, unknown)
-        assert (asked.outcome, asked.failure.kind) == ("refused", FailureKind.INVALID)
+        unknown = spec(location=at(provider="nimbus"))
+        result = await stage.run(stage.provisioning.create, unknown)
+        assert (result.outcome, result.failure.kind) == ("refused", FailureKind.INVALID)
         with pytest.raises(ApplicationError, match="nimbus") as raised:
             await stage.run(stage.provisioning.delete, unknown)
         assert raised.value.non_retryable
@@ -146,9 +151,9 @@ def test_an_unknown_provider_refuses_and_cannot_be_asked_to_delete(url: str) -> 
     played(url, story)
 
 
-def test_what_may_be_different_next_time_is_left_to_be_repeated(url: str) -> None:
+def test_a_transient_error_is_raised_for_a_retry(url: str) -> None:
     async def story(stage: Bench) -> None:
-        nowhere = stage.spec.model_copy(update={"settings": {"url": "http://127.0.0.1:9"}})
+        nowhere = spec(location=at(settings={"url": "http://127.0.0.1:9"}))
         for call in (stage.provisioning.create, stage.provisioning.observe, stage.provisioning.delete):
             with pytest.raises(ApplicationError) as raised:
                 await stage.run(call, nowhere)
@@ -180,7 +185,7 @@ class Refusing:
         (port.RateLimited("slow down", retry_after=7), 7),
     ],
 )
-def test_whatever_speaks_against_a_delete_it_is_repeated(error: port.ProviderError, seconds: float) -> None:
+def test_a_delete_is_retried_after_any_error(error: port.ProviderError, seconds: float) -> None:
     providers: Any = Refusing(error)
     with pytest.raises(ApplicationError) as raised:
         asyncio.run(ActivityEnvironment().run(ProvisionActivities(providers, Wakeups()).delete, spec()))
@@ -265,25 +270,10 @@ def test_every_refusal_has_its_kind(error: port.ProviderError, failure: Failure)
 
 
 def test_an_order_has_the_settings_of_its_group() -> None:
-    ordered = order_of(spec(settings={"command": "true"}, variant="v5litepod-16"))
+    ordered = order_of(spec(location=at(settings={"command": "true"}), variant="v5litepod-16"))
     assert ordered.settings == {"command": "true"}
     assert (ordered.hosts, ordered.variant, ordered.labels) == (
         2,
         "v5litepod-16",
         Labels(cluster="c", group="v5e-16", slice="v5e-16-a1"),
     )
-
-
-def test_a_place_goes_by_account_and_location() -> None:
-    assert spec_location_key(spec()) == "sim/zone-a"
-    assert spec_location_key(spec(provider="gce", settings={"project": "p"})) == "gce:p/zone-a"
-
-
-def test_a_sighting_says_what_an_observation_amounts_to() -> None:
-    ref = order_of(spec()).ref
-    healthy = Host(name="h-0", address="a", asked=True, answered="v5e-16-a1")
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    seen = sighting_of(Sighting(ref=ref, phase=Phase.RUNNING, hosts=(healthy, healthy)), at=at)
-    assert (seen.addressed, seen.healthy, seen.at) == (True, True, at)
-    seen = sighting_of(Sighting(ref=ref, phase=Phase.RUNNING, hosts=(healthy, Host(name="h-1", address="b", asked=True))), at=at)
-    assert (seen.addressed, seen.healthy) == (True, False)

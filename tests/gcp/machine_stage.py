@@ -123,7 +123,7 @@ async def accounts(stage: GcpStage) -> Accounts:
         frozenset(await running_slices(stage.client, stage.cluster)),
         frozenset(await stage.cloud.names()),
         frozenset(stage.name_of(piece) for piece in state.slices),
-        busy=bool(state.recovery or state.starting or state.outbox or state.drains),
+        busy=bool(state.recovery or state.unstarted or state.outbox or state.draining),
     )
 
 

@@ -15,6 +15,9 @@ from activities.providers.port import (
     Order,
     Phase,
     Queued,
+    RateLimited,
+    Ref,
+    Sighting,
     Stockout,
     Transient,
 )

@@ -1,4 +1,4 @@
-"""What must hold: at every moment of a journey, and once all is quiet again."""
+"""Conditions that hold at every moment of a journey, and conditions that hold once nothing is in flight."""
 
 import asyncio
 from collections import Counter
@@ -16,12 +16,12 @@ from tests.workflows.ledgers import state_of, verified
 from tests.workflows.stage import Stage
 
 QUIET_SECONDS = 120.0
-"""A killed worker is missed after 15 s, and what failed before is tried again after as long as it had failed."""
+"""A killed worker is missed after 15 s, and retries back off for as long as calls failed."""
 _SLICE, _GROUP = "penstock-slice", "penstock-group"
 
 
 class Accounts(NamedTuple):
-    """One look at all three accounts of a cluster, and at what the autoscaler is still about to do."""
+    """One reading of ledger, workflows and cloud, and of the work that the autoscaler still has to do."""
 
     ledger: tuple[Slice, ...]
     workflows: frozenset[str]
@@ -42,17 +42,17 @@ class Accounts(NamedTuple):
 
 
 async def accounts(stage: Stage) -> Accounts:
-    """The three accounts now."""
+    """Ledger, workflows and cloud now."""
     state = await state_of(stage)
     workflows = await running_slices(stage.client, stage.cluster)
     resources = [item["labels"][_SLICE] for item in await stage.cloud.existing()]
-    errands = {"recovery": state.recovery, "starting": state.starting, "outbox": state.outbox, "drains": state.drains}
-    busy = ", ".join(name for name, errand in errands.items() if errand)
+    pending = {"recovery": state.recovery, "unstarted": state.unstarted, "outbox": state.outbox, "draining": state.draining}
+    busy = ", ".join(name for name, work in pending.items() if work)
     return Accounts(state.slices, frozenset(workflows), frozenset(resources), busy)
 
 
 async def nothing_doubled(stage: Stage, *, stolen: Collection[str] = ()) -> None:
-    """True at any moment: no order was carried out twice, and no group has more than it may.
+    """At any moment no order was carried out twice, and no group has more slices than its maximum.
 
     A resource that was `stolen` before its reply came is rightly made again under its name.
     """
@@ -78,7 +78,7 @@ async def quiet(stage: Stage, **groups: int) -> Accounts:
 
 
 async def agreed_by_command(stage: Stage) -> None:
-    """`penstock verify`, as a person runs it, finds nothing amiss."""
+    """`penstock verify`, as a person runs it, finds no difference."""
     done = await asyncio.to_thread(Commands(stage.machine.environment), "verify", "--cluster", stage.cluster)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -19,7 +19,7 @@ ZONES = ("a", "b")
 
 
 class RandomStory:
-    """What was done so far, and what the cloud was told to do."""
+    """The steps so far, and the behaviour of the cloud."""
 
     def __init__(self, stage: Stage, seed: int) -> None:
         self.stage = stage
@@ -45,7 +45,7 @@ class RandomStory:
         )
 
     async def step(self) -> None:
-        """A change of demand, which is answered or waits for the end of a recovery, and a piece of trouble in its midst."""
+        """Change demand, which is answered or waits for the end of a recovery, and inject a fault meanwhile."""
         await self._ask_for(self._dice.randint(0, MOST))
         self.steps.append(await self._dice.choice(self._recent_failures)())
         await nothing_doubled(self.stage, stolen=self._stolen)
@@ -88,7 +88,7 @@ class RandomStory:
             lambda: state_of(self.stage), lambda state: state.recovery is not None or state.evaluations != evaluations
         )
 
-    # Trouble in the cloud.
+    # Faults of the cloud.
 
     async def _preempt(self) -> str:
         return await self._hit("preempt", self.stage.cloud.preempt)
@@ -139,7 +139,7 @@ class RandomStory:
         await self.stage.cloud.behave(zone, **self._behaviour[zone])
         return f"zone {zone}: {behaviour}"
 
-    # Trouble on the server.
+    # Faults on the server.
 
     async def _terminate_slice(self) -> str:
         slices = (await state_of(self.stage)).slices

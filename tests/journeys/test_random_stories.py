@@ -1,4 +1,4 @@
-"""Random trouble, much of it at once: at every step nothing is doubled, and in the end everything agrees."""
+"""Random faults, many at once: at every step nothing is doubled, and in the end ledger, workflows and cloud agree."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -19,7 +19,7 @@ GROUPS = (
 BACKOFF = {"first": "500ms", "longest": "1s"}
 
 
-def test_stories_of_random_trouble_end_in_agreement(hurt: Machine) -> None:
+def test_stories_of_random_faults_end_in_agreement(hurt: Machine) -> None:
     async def play() -> None:
         async with AsyncExitStack() as stages:
             stories = [

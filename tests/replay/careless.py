@@ -1,4 +1,4 @@
-"""Workflows as a change leaves them: a careless one, and the same made with care."""
+"""Workflows after a change: a careless one, and the same change behind a patch."""
 
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from workflows.slice_lifecycle import SliceLifecycleWorkflow
 
 @workflow.defn(name=names.SLICE)
 class Hesitant(SliceLifecycleWorkflow):
-    """It waits before it does what it always did."""
+    """It waits before it does the same as before."""
 
     @workflow.init
     def __init__(self, lifecycle: SliceLifecycle) -> None:
@@ -28,7 +28,7 @@ class Hesitant(SliceLifecycleWorkflow):
 
 @workflow.defn(name=names.SLICE)
 class ClockReading(SliceLifecycleWorkflow):
-    """It does what it always did, after something in the library has read the clock."""
+    """It does the same as before, after a part of the library has read the clock."""
 
     @workflow.init
     def __init__(self, lifecycle: SliceLifecycle) -> None:
@@ -42,7 +42,7 @@ class ClockReading(SliceLifecycleWorkflow):
 
 @workflow.defn(name=names.AUTOSCALER)
 class Settling(AutoscalerWorkflow):
-    """It lets a decision settle before it launches, also where it did not."""
+    """It waits before it launches, also in runs that launched without waiting."""
 
     @workflow.init
     def __init__(self, state: AutoscalerState) -> None:
@@ -53,14 +53,14 @@ class Settling(AutoscalerWorkflow):
         return await super().run(state)
 
     async def _launch(self) -> None:
-        if self._state.starting:
+        if self._state.unstarted:
             await workflow.sleep(1, summary="let the decision settle")
         await super()._launch()
 
 
 @workflow.defn(name=names.AUTOSCALER)
 class SettlingFromNowOn(AutoscalerWorkflow):
-    """The same, in runs that have not launched without it."""
+    """It waits before it launches, except in runs that launched without waiting."""
 
     @workflow.init
     def __init__(self, state: AutoscalerState) -> None:
@@ -71,6 +71,6 @@ class SettlingFromNowOn(AutoscalerWorkflow):
         return await super().run(state)
 
     async def _launch(self) -> None:
-        if self._state.starting and workflow.patched("settle-before-launch"):
+        if self._state.unstarted and workflow.patched("settle-before-launch"):
             await workflow.sleep(1, summary="let the decision settle")
         await super()._launch()

@@ -1,4 +1,4 @@
-"""Golden histories: how they are written down, small and without a trace of the machine they were recorded on, and read again."""
+"""Write and read golden histories, small and without data of the machine they were recorded on."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from temporalio.client import WorkflowHandle, WorkflowHistory
 
 HISTORIES = Path(__file__).with_name("histories")
 _SCRUBBED = {"identity": "worker", "stackTrace": "", "binaryChecksum": "", "requestId": "", "workerInstanceKey": ""}
-"""What tells of a process or a directory, and plays no part in replay."""
+"""Fields that identify a process or a directory, and do not affect replay."""
 _STICKY = "TASK_QUEUE_KIND_STICKY"
 """The kind of queue whose name is that of a process and its host."""
 

@@ -20,7 +20,7 @@ SHORT_RUNS = {"limit.historyCount.suggestContinueAsNew": "20"}
 async def _record(machine: Machine, name: str) -> None:
     story = STORIES[name]
     async with staged(machine, *story.groups) as stage:
-        await story.tell(stage)
+        await story.play(stage)
     print(f"{name}: recorded")  # noqa: T201 - this is a command
 
 

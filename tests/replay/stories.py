@@ -20,9 +20,9 @@ from tests.workflows.stage import Stage, group
 
 
 class Story(NamedTuple):
-    """What happens, on which groups; `short_runs` on a server that soon suggests to continue as new."""
+    """A story on some groups; `short_runs` on a server that soon suggests to continue as new."""
 
-    tell: Callable[[Stage], Awaitable[None]]
+    play: Callable[[Stage], Awaitable[None]]
     groups: tuple[dict[str, Any], ...] = (group(),)
     short_runs: bool = False
 
@@ -68,7 +68,7 @@ async def _deleted(stage: Stage) -> None:
 
 
 async def _verified_end(stage: Stage) -> None:
-    """The last look finds something that nobody looks after, and it is deleted before the cluster ends."""
+    """The last audit finds an orphan, which is deleted before the cluster ends."""
     patient = stage.config.inventory.model_copy(update={"orphan_grace_seconds": 3600})
     await stage.autoscaler.apply_config(stage.config.model_copy(update={"inventory": patient}))
     await stage.autoscaler.submit_demand(tasks(1))
@@ -150,37 +150,37 @@ async def _continued(stage: Stage) -> None:
 
 
 async def _long_lived_slice(stage: Stage) -> None:
-    """It is asked for reports until it begins another run, and gives one there."""
+    """Request reports until the slice continues as new, and reports in that run."""
     await stage.autoscaler.submit_demand(tasks(1))
     (piece,) = await _ready(stage, 1)
     handle = stage.slice_workflow(piece.group, piece.id)
     first = await _run_id(handle)
     command = ReportCommand(slice_id=piece.id).model_dump(mode="json")
 
-    async def asked() -> bool:
+    async def reports_in_another_run() -> bool:
         await handle.signal(names.COMMAND, command)
         kind = EventType.EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED
         return await _run_id(handle) != first and kind in await _event_types(handle)
 
-    await stage.eventually(asked, bool)
+    await stage.eventually(reports_in_another_run, bool)
     await save("slice-later-run", handle)
 
 
 async def _long_lived_inventory(stage: Stage) -> None:
-    """Its location is configured otherwise again and again, until it begins another run, and watches there."""
+    """Change the configuration of the location until the inventory continues as new, and watches in that run."""
     await stage.autoscaler.submit_demand(tasks(1))
     await _ready(stage, 1)
     handle = _inventory(stage)
     first = await _run_id(handle)
     looks = count(50)
 
-    async def configured_otherwise() -> bool:
+    async def reconfigured() -> bool:
         rules = stage.config.inventory.model_copy(update={"look_seconds": next(looks) / 1000})
         await stage.autoscaler.apply_config(stage.config.model_copy(update={"inventory": rules}))
         kind = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
         return await _run_id(handle) != first and kind in await _event_types(handle)
 
-    await stage.eventually(configured_otherwise, bool)
+    await stage.eventually(reconfigured, bool)
     await save("inventory-later-run", handle)
 
 
@@ -228,12 +228,12 @@ def _inventory(stage: Stage) -> "WorkflowHandle[Any, Any]":
 
 
 async def _run_id(handle: "WorkflowHandle[Any, Any]") -> str:
-    """Of its newest run."""
+    """The id of its newest run."""
     return (await handle.describe()).run_id
 
 
 async def _event_types(handle: "WorkflowHandle[Any, Any]") -> set[int]:
-    """What has happened in its newest run."""
+    """The event types of its newest run."""
     return {event.event_type for event in (await handle.fetch_history()).events}
 
 

@@ -1,4 +1,4 @@
-"""Today's workflows go on with the state that yesterday's carried over, on a server and a cloud that know nothing of it."""
+"""Today's workflows continue from the state that an earlier version carried over, on a new server and cloud."""
 
 import asyncio
 import json
@@ -11,11 +11,12 @@ from temporalio.client import Client, WorkflowHandle
 from activities.providers.port import resource_name
 from penstock.client import AutoscalerClient
 from penstock.contract import names
-from penstock.contract.inventories import Sighting, WatchedLocation
+from penstock.contract.inventories import WatchedLocation
 from penstock.contract.slices import ConfirmEmptyCommand, DrainCommand, SliceLifecycle, SliceReports
 from penstock.core.slices.watch import unpack_notified
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import Phase
+from penstock.model.sightings import Sighting
 from penstock.model.slices import DrainTerms, SliceState
 from tests.activities.waiting import until
 from tests.replay import golden
@@ -24,45 +25,45 @@ from tests.workflows.stage import SECONDS, StagedCloud, cleared
 
 
 def _carried(name: str) -> tuple[str, list[Any]]:
-    """The workflow's id, and what its last run began with."""
+    """The workflow's id, and the input of its last run."""
     history = golden.load(name)
     started = history.events[0].workflow_execution_started_event_attributes
     assert started.continued_execution_run_id, f"{name} is the first run"
     return history.workflow_id, [json.loads(payload.data) for payload in started.input.payloads]
 
 
-async def _command_log(client: Client, workflow_id: str) -> "WorkflowHandle[Any, Any]":
-    """A workflow that no worker runs: what is signalled to it stays in its history."""
-    return await client.start_workflow("CommandLog", id=workflow_id, task_queue="nobody")
+async def _signal_log(client: Client, workflow_id: str) -> "WorkflowHandle[Any, Any]":
+    """A workflow that no worker runs: signals to it stay in its history."""
+    return await client.start_workflow("SignalLog", id=workflow_id, task_queue="no-worker")
 
 
-async def _commands(box: "WorkflowHandle[Any, Any]", signal: str) -> list[bytes]:
-    """Payloads of the signals that came, in order."""
+async def _signals(log: "WorkflowHandle[Any, Any]", signal: str) -> list[bytes]:
+    """Payloads of the signals of one name, in order."""
     kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
-    events = [event for event in (await box.fetch_history()).events if event.event_type == kind]
-    heard = [event.workflow_execution_signaled_event_attributes for event in events]
-    return [each.input.payloads[0].data for each in heard if each.signal_name == signal]
+    events = [event for event in (await log.fetch_history()).events if event.event_type == kind]
+    received = [event.workflow_execution_signaled_event_attributes for event in events]
+    return [each.input.payloads[0].data for each in received if each.signal_name == signal]
 
 
 async def _add_resource(machine: Machine, lifecycle: SliceLifecycle) -> None:
-    """What the slice has in its cloud."""
+    """Create the resource of the slice in its cloud."""
     spec = lifecycle.spec
     labels = {"penstock-cluster": spec.cluster, "penstock-group": spec.group, "penstock-slice": spec.slice_id}
-    region, command = spec.location.rsplit("-", 1)
+    region, command = spec.location.name.rsplit("-", 1)
     async with aiohttp.ClientSession() as session:
         cloud = StagedCloud(machine.url, session, cluster=spec.cluster, region=region)
         name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
         await cloud.add(name, command, labels=labels, hosts=spec.hosts)
 
 
-def test_an_autoscaler_goes_on_with_the_ledger_and_the_demand_that_an_earlier_version_carried(machine: Machine) -> None:
+def test_an_autoscaler_continues_with_the_ledger_and_the_demand_that_an_earlier_version_carried(machine: Machine) -> None:
     workflow_id, (carried,) = _carried("autoscaler-later-run")
 
     async def story() -> None:
         client = await machine.client()
         await client.start_workflow(names.AUTOSCALER, carried, id=workflow_id, task_queue=names.TASK_QUEUE)
         autoscaler = AutoscalerClient(client, workflow_id.removeprefix(names.autoscaler_id("")))
-        # Nobody has its slices here: they are found missing, and as many are launched as its demand still wants.
+        # This cloud has none of its slices: they are found missing, and as many are launched as its demand needs.
         lost = {piece.id for piece in AutoscalerState.model_validate(carried).slices}
         assert lost
         wanted = sum(source.tasks for source in (await autoscaler.status()).demand.values())
@@ -79,7 +80,7 @@ def test_an_autoscaler_goes_on_with_the_ledger_and_the_demand_that_an_earlier_ve
     asyncio.run(story())
 
 
-def test_a_slice_goes_on_with_the_life_that_an_earlier_version_carried(machine: Machine) -> None:
+def test_a_slice_continues_with_the_lifecycle_that_an_earlier_version_carried(machine: Machine) -> None:
     workflow_id, (carried,) = _carried("slice-later-run")
     lifecycle = SliceLifecycle.model_validate(carried)
     spec = lifecycle.spec
@@ -87,7 +88,7 @@ def test_a_slice_goes_on_with_the_life_that_an_earlier_version_carried(machine: 
 
     async def story() -> None:
         client = await machine.client()
-        box = await _command_log(client, names.autoscaler_id(spec.cluster))
+        log = await _signal_log(client, names.autoscaler_id(spec.cluster))
         await _add_resource(machine, lifecycle)
         slice_workflow = await client.start_workflow(
             names.SLICE, carried, id=workflow_id, task_queue=names.TASK_QUEUE, result_type=SliceLifecycle
@@ -101,8 +102,8 @@ def test_a_slice_goes_on_with_the_life_that_an_earlier_version_carried(machine: 
 
         assert ended.state is SliceState.TERMINATED
         assert ended.moves[: len(lifecycle.moves)] == lifecycle.moves
-        commands = await _commands(box, names.SLICES_REPORTED)
-        reports = [report for each in commands for report in SliceReports.model_validate_json(each).reports]
+        payloads = await _signals(log, names.SLICES_REPORTED)
+        reports = [report for each in payloads for report in SliceReports.model_validate_json(each).reports]
         assert reports[-1].state is SliceState.TERMINATED
         assert reports[-1].sequence == ended.sequence > lifecycle.reported
         await cleared(client, spec.cluster)
@@ -110,7 +111,7 @@ def test_a_slice_goes_on_with_the_life_that_an_earlier_version_carried(machine: 
     asyncio.run(story())
 
 
-def test_an_inventory_goes_on_with_what_an_earlier_version_had_told_its_slices(machine: Machine) -> None:
+def test_an_inventory_continues_with_the_table_that_an_earlier_version_carried(machine: Machine) -> None:
     workflow_id, carried = _carried("inventory-later-run")
     location = WatchedLocation.model_validate(carried[0])
     ((slice_id, known),) = unpack_notified(carried[1]).items()
@@ -118,17 +119,17 @@ def test_an_inventory_goes_on_with_what_an_earlier_version_had_told_its_slices(m
 
     async def story() -> None:
         client = await machine.client()
-        box = await _command_log(client, names.slice_workflow_id(location.cluster, known.group, slice_id))
+        log = await _signal_log(client, names.slice_workflow_id(location.cluster, known.group, slice_id))
         inventory = await client.start_workflow(names.INVENTORY, args=carried, id=workflow_id, task_queue=names.TASK_QUEUE)
 
-        async def told() -> list[Phase]:
-            return [Sighting.model_validate_json(command).phase for command in await _commands(box, names.OBSERVED)]
+        async def notified() -> list[Phase]:
+            return [Sighting.model_validate_json(payload).phase for payload in await _signals(log, names.OBSERVED)]
 
-        # This cloud does not have the slice. Only who knows that it was there can miss it.
-        await until(told, lambda phases: Phase.GONE in phases, seconds=SECONDS)
+        # This cloud does not have the slice. Only a watch that knows the slice from before can miss it.
+        await until(notified, lambda phases: Phase.GONE in phases, seconds=SECONDS)
         async with asyncio.timeout(SECONDS):
             await inventory.result()
-        assert await told() == [Phase.GONE]
+        assert await notified() == [Phase.GONE]
         await cleared(client, location.cluster)
 
     asyncio.run(story())

@@ -1,4 +1,4 @@
-"""Today's workflows replay the histories of yesterday's, which say in the Temporal UI what happened."""
+"""Today's workflows replay the histories of earlier versions; activities and timers are described in the Temporal UI."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def test_every_workflow_has_a_golden_history() -> None:
     assert kinds == {names.AUTOSCALER, names.SLICE, names.INVENTORY, names.VERIFY, names.DOCTOR}
 
 
-def test_golden_histories_tell_nothing_of_the_machine_they_were_recorded_on() -> None:
+def test_golden_histories_contain_nothing_of_the_machine_they_were_recorded_on() -> None:
     for name in golden.names():
         document = (golden.HISTORIES / f"{name}.json").read_text()
 
@@ -71,7 +71,7 @@ def test_a_clock_read_deep_in_the_library_is_found_by_the_strict_runner_alone() 
 
 
 @pytest.mark.parametrize("name", golden.names())
-def test_every_activity_and_timer_says_in_the_temporal_ui_what_it_is_for(name: str) -> None:
+def test_every_activity_and_timer_has_a_summary_in_the_temporal_ui(name: str) -> None:
     events = golden.load(name).events
     shown = [event for event in events if event.event_type in SHOWN]
 

@@ -1,4 +1,4 @@
-"""What an autoscaler's history records: its decisions, what came between them, and what is still to come."""
+"""An autoscaler's history: its activities, timers, signals and updates."""
 
 import json
 from collections.abc import Sequence
@@ -52,17 +52,17 @@ class Record:
         return [Span(json.loads(event.user_metadata.summary.data), event.event_id, ends.get(event.event_id)) for event in found]
 
     def signals(self, name: str) -> list[int]:
-        """When signals of that name came."""
+        """The events of signals of that name."""
         kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
         found = [event for event in self._events if event.event_type == kind]
         return [event.event_id for event in found if event.workflow_execution_signaled_event_attributes.signal_name == name]
 
     def updates(self, name: str) -> list[int]:
-        """When updates of that name were accepted."""
+        """The events of accepted updates of that name."""
         kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED
         found = [event for event in self._events if event.event_type == kind]
-        told = [(event.event_id, event.workflow_execution_update_accepted_event_attributes) for event in found]
-        return [number for number, update in told if update.accepted_request.input.name == name]
+        accepted = [(event.event_id, event.workflow_execution_update_accepted_event_attributes) for event in found]
+        return [number for number, update in accepted if update.accepted_request.input.name == name]
 
     def children(self) -> int:
         """How many workflows were started."""

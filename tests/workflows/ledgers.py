@@ -1,4 +1,4 @@
-"""Looking at a stage's ledger, its workflows and its cloud, as tests of inventory and recovery do."""
+"""Readings of a stage's ledger, workflows and cloud, for tests of inventories and recovery."""
 
 import uuid
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from tests.workflows.stage import Stage
 
 
 async def state_of(stage: Stage) -> AutoscalerState:
-    """Everything the autoscaler holds."""
+    """The whole state of the autoscaler."""
     state: AutoscalerState = await stage.workflow.query(names.DUMP, result_type=AutoscalerState)
     return state
 
@@ -34,18 +34,18 @@ async def settled(stage: Stage, count: int) -> tuple[Slice, ...]:
 
 
 async def all_listed(stage: Stage, count: int) -> None:
-    """Return once the server lists so many running slice workflows: its list lags behind, and may be all that is left."""
+    """Return once the server lists so many running slice workflows; its list lags."""
     await stage.eventually(lambda: running_slices(stage.client, stage.cluster), lambda found: len(found) == count)
 
 
 def _is_settled(state: AutoscalerState, count: int) -> bool:
     ready = [piece for piece in state.slices if piece.state is SliceState.READY]
-    return state.recovery is None and not state.starting and len(ready) == len(state.slices) == count
+    return state.recovery is None and not state.unstarted and len(ready) == len(state.slices) == count
 
 
 async def recent_failures(stage: Stage) -> set[tuple[str, FailureKind]]:
     """Which slices failed, and how."""
-    return {(trouble.slice_id, trouble.failure.kind) for trouble in (await state_of(stage)).recent_failures}
+    return {(failed.slice_id, failed.failure.kind) for failed in (await state_of(stage)).recent_failures}
 
 
 def name_of(stage: Stage, piece: Slice) -> str:
@@ -54,12 +54,12 @@ def name_of(stage: Stage, piece: Slice) -> str:
 
 
 async def made(stage: Stage) -> list[str]:
-    """Slices for which resources were ever made: one name for each resource."""
+    """The slice of each resource that was ever created."""
     return sorted(item["labels"]["penstock-slice"] for item in await stage.cloud.ever_made())
 
 
 def inventory(stage: Stage, command: str = "a") -> "WorkflowHandle[Any, Any]":
-    """The workflow that looks at a zone."""
+    """The inventory of a zone."""
     return stage.client.get_workflow_handle(names.inventory_id(stage.cluster, "sim", stage.cloud.zone(command)))
 
 
@@ -104,7 +104,7 @@ async def reset(
 
 
 async def verified(stage: Stage) -> Verdict:
-    """What `penstock verify` finds."""
+    """The verdict of `penstock verify`."""
     verdict: Verdict = await stage.client.execute_workflow(
         names.VERIFY,
         VerifyRequest(cluster=stage.cluster),

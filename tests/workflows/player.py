@@ -72,7 +72,7 @@ class Player:
         """Everything a step says, and then everything it expects; what was so before must outlast a reaction."""
         unchanged = not (await self._look(step.expect)).shortfalls(step.expect)
         await self._configure(step)
-        await self._tell(step)
+        await self._send(step)
         await self._order(step)
         if step.restart:
             await self._restarts.around(lambda: self._happen(step))
@@ -100,7 +100,7 @@ class Player:
             raise
 
     async def _stay(self, expected: Expectation, seconds: float) -> None:
-        """Everything is as expected for so long after all that the autoscaler was told is decided on."""
+        """Check that the expectation holds for a time after the autoscaler has decided on all messages."""
         if seconds:
             await self._stage.eventually(lambda: _has_decided(self._stage), bool)
         end = time.monotonic() + seconds
@@ -117,17 +117,17 @@ class Player:
         self._cluster |= step.cluster
         groups = [placed(group, self._stage.cloud.region) for name, group in self._groups.items() if name not in self._retired]
         before = self._stage.config
-        told = before.model_dump(mode="json", by_alias=True) | self._cluster | {"groups": groups}
-        config = ClusterConfig.model_validate(told)
+        changed = before.model_dump(mode="json", by_alias=True) | self._cluster | {"groups": groups}
+        config = ClusterConfig.model_validate(changed)
         await self._stage.autoscaler.apply_config(config)
         self._stage.config = config.model_copy(update={"groups": tuple(_roomiest(group, before) for group in config.groups)})
 
-    async def _tell(self, step: Step) -> None:
+    async def _send(self, step: Step) -> None:
         stage, autoscaler = self._stage, self._stage.autoscaler
         for zone, behaviour in step.cloud.items():
             await stage.cloud.behave(zone, **behaviour.model_dump(mode="json", exclude_unset=True))
         if step.pause:
-            await autoscaler.pause("the timeline says so")
+            await autoscaler.pause("a step of the timeline")
         if step.resume:
             await autoscaler.resume()
         if step.demand is not None:
@@ -164,10 +164,10 @@ class Player:
         for group in step.appear:
             await self._appear(group)
         for name in step.strangers:
-            await cloud.add(f"{name}-{cloud.cluster}", labels={"owner": "somebody"})
+            await cloud.add(f"{name}-{cloud.cluster}", labels={"owner": "another team"})
 
     async def _appear(self, group: str) -> None:
-        """A resource like those of its group; of a group that nobody knows, one host beside those of the case's."""
+        """Add a resource like those of its group; one of an unknown group has one host, in the zone of the first group."""
         cloud, slice_id = self._stage.cloud, f"{group}-found-{uuid.uuid4().hex[:8]}"
         labels = {"penstock-cluster": cloud.cluster, "penstock-group": group, "penstock-slice": slice_id}
         facts = self._groups.get(group) or next(iter(self._groups.values())) | {"hosts_per_slice": 1}
@@ -225,13 +225,13 @@ class Player:
 
 
 async def _has_decided(stage: Stage) -> bool:
-    """Whether the last decision knew everything the autoscaler was told so far; while it is paused it decides nothing."""
+    """Whether the last decision took every message so far into account; a paused autoscaler decides nothing."""
     state = await state_of(stage)
     return state.paused is not None or (state.orders is not None and state.orders.input_version == state.input_version)
 
 
 async def _is_at_rest(stage: Stage) -> bool:
-    """Whether all is decided on, and then nothing under way."""
+    """Whether all messages are decided on, and then nothing is in flight."""
     return await _has_decided(stage) and (await accounts(stage)).quiet
 
 

@@ -1,4 +1,4 @@
-"""Single slice workflows on a running machine, without an autoscaler: the test says what is seen and told."""
+"""Single slice workflows on a running machine, without an autoscaler: the test sends the sightings and commands."""
 
 import asyncio
 import uuid
@@ -14,16 +14,16 @@ from temporalio.client import Client, WorkflowHandle
 
 from activities.providers.port import resource_name
 from penstock.contract import names
-from penstock.contract.inventories import Sighting
 from penstock.contract.slices import DeleteCommand, DrainCommand, SliceLifecycle, SliceReport, SliceReports, SliceSpec
 from penstock.model.failures import Phase
+from penstock.model.location import Location
+from penstock.model.sightings import Host, Labels, Ref, Sighting
 from penstock.model.slices import DrainTerms, SliceState
 from tests.activities.waiting import STORY_SECONDS, until, within
 from tests.workflows.machine import Machine
 from tests.workflows.stage import SECONDS, StagedCloud, cleared
 
 GROUP = "small"
-READY: dict[str, Any] = {"phase": Phase.RUNNING, "addressed": True, "healthy": True}
 
 
 class OneSlice:
@@ -39,34 +39,48 @@ class OneSlice:
         return lifecycle
 
     async def until(self, holds: Callable[[SliceLifecycle], object]) -> SliceLifecycle:
-        """Its lifecycle once something lasting holds of it."""
+        """Its lifecycle once a condition holds; wait only for a condition that lasts."""
         return await until(self.lifecycle, holds, seconds=SECONDS)
 
     async def comes_to(self, state: SliceState) -> SliceLifecycle:
         return await self.until(lambda lifecycle: lifecycle.state is state)
 
     async def ended(self) -> SliceLifecycle:
-        """What it came to, once its workflow is over: its autoscaler was told."""
+        """Its last state, once its workflow is over and its autoscaler has the last report."""
         async with asyncio.timeout(SECONDS):
             lifecycle: SliceLifecycle = await self.handle.result()
         return lifecycle
 
     async def see(self, phase: Phase, **rest: Any) -> None:
-        sighting = Sighting(at=datetime.now(UTC), phase=phase, **rest)
+        """Send a sighting, as an inventory does."""
+        labels = Labels(cluster=self.spec.cluster, group=self.spec.group, slice=self.spec.slice_id)
+        ref = Ref(location=self.spec.location.name, name=self.name, labels=labels)
+        sighting = Sighting(ref=ref, phase=phase, **rest)
         await self.handle.signal(names.OBSERVED, sighting.model_dump(mode="json"))
+
+    async def see_healthy(self, *, first: int = 1) -> None:
+        await self.see(Phase.RUNNING, hosts=self.hosts(healthy=True, first=first))
+
+    def hosts(self, *, healthy: bool = False, first: int = 1) -> tuple[Host, ...]:
+        """Its hosts, with addresses that count up from the first."""
+        answered = self.spec.slice_id if healthy else None
+        return tuple(
+            Host(name=f"host-{i}", address=f"10.0.0.{first + i}", asked=healthy, answered=answered)
+            for i in range(self.spec.hosts)
+        )
 
     async def make_ready(self) -> SliceLifecycle:
         await self.until(lambda lifecycle: lifecycle.created)
-        await self.see(**READY)
+        await self.see_healthy()
         return await self.comes_to(SliceState.READY)
 
     async def drain(self, cause: str = "idle", *, force: bool = False) -> None:
-        await self.tell(DrainCommand(slice_id=self.spec.slice_id, terms=DrainTerms(cause=cause, force=force)))
+        await self.send(DrainCommand(slice_id=self.spec.slice_id, terms=DrainTerms(cause=cause, force=force)))
 
     async def delete(self, cause: str = "not wanted") -> None:
-        await self.tell(DeleteCommand(slice_id=self.spec.slice_id, cause=cause))
+        await self.send(DeleteCommand(slice_id=self.spec.slice_id, cause=cause))
 
-    async def tell(self, command: Any) -> None:
+    async def send(self, command: Any) -> None:
         await self.handle.signal(names.COMMAND, command.model_dump(mode="json"))
 
     async def events(self) -> list[HistoryEvent]:
@@ -91,7 +105,7 @@ class OneSlice:
 
 
 class SliceStage:
-    """A cluster's name, a zone, and a command box in the location of its autoscaler."""
+    """The name of a cluster, a zone, and a log of signals in place of its autoscaler."""
 
     def __init__(self, client: Client, cloud: StagedCloud) -> None:
         self.client = client
@@ -100,16 +114,16 @@ class SliceStage:
         self._begun: list[OneSlice] = []
 
     async def last_state(self) -> str:
-        """For a test that hangs: where its slices are."""
+        """For a test that hangs: the state of its slices."""
         return "\n".join([(await piece.lifecycle()).model_dump_json(indent=1) for piece in self._begun])
 
-    async def open_box(self) -> None:
-        """A workflow that no worker runs: what is signalled to it stays in its history."""
-        queue = f"nobody-{self.cluster}"
-        await self.client.start_workflow("CommandLog", id=names.autoscaler_id(self.cluster), task_queue=queue)
+    async def start_signal_log(self) -> None:
+        """Start a workflow that no worker runs, under the autoscaler's id: signals to it stay in its history."""
+        queue = f"no-worker-{self.cluster}"
+        await self.client.start_workflow("SignalLog", id=names.autoscaler_id(self.cluster), task_queue=queue)
 
     async def reports(self) -> list[SliceReport]:
-        """What slices reported, in order."""
+        """The reports of slices, in order."""
         history = await self.client.get_workflow_handle(names.autoscaler_id(self.cluster)).fetch_history()
         kind = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
         signals = [e.workflow_execution_signaled_event_attributes for e in history.events if e.event_type == kind]
@@ -118,8 +132,12 @@ class SliceStage:
 
     def spec(self, **rest: Any) -> SliceSpec:
         slice_id = f"{GROUP}-{uuid.uuid4().hex[:8]}"
-        given = {"cluster": self.cluster, "group": GROUP, "slice_id": slice_id, "provider": "sim", "cause": "demand"}
-        return SliceSpec.model_validate(given | {"location": self.cloud.zone()} | rest)
+        given = {"cluster": self.cluster, "group": GROUP, "slice_id": slice_id, "cause": "demand", "location": self.location()}
+        return SliceSpec.model_validate(given | rest)
+
+    def location(self, provider: str = "sim", **settings: str) -> Location:
+        """The zone of this stage."""
+        return Location(provider=provider, account=provider, name=self.cloud.zone(), settings=dict(settings))
 
     async def order(self, **rest: Any) -> OneSlice:
         return await self.begin(self.spec(**rest))
@@ -145,7 +163,7 @@ class SliceStage:
 
 
 @asynccontextmanager
-async def slice_stage(machine: Machine, *, box: bool = True, **behaviour: Any) -> AsyncIterator[SliceStage]:
+async def slice_stage(machine: Machine, *, log: bool = True, **behaviour: Any) -> AsyncIterator[SliceStage]:
     """A fresh cluster and zone; its workflows are ended with the test, which may not hang."""
     name = uuid.uuid4().hex[:8]
     client = await machine.client()
@@ -154,24 +172,24 @@ async def slice_stage(machine: Machine, *, box: bool = True, **behaviour: Any) -
         await stage.cloud.behave(**behaviour)
         try:
             async with within(STORY_SECONDS, stage.last_state):
-                if box:
-                    await stage.open_box()
+                if log:
+                    await stage.start_signal_log()
                 yield stage
         finally:
             await cleared(client, stage.cluster)
 
 
-def played(machine: Machine, story: Callable[[SliceStage], Awaitable[None]], *, box: bool = True, **behaviour: Any) -> None:
+def played(machine: Machine, story: Callable[[SliceStage], Awaitable[None]], *, log: bool = True, **behaviour: Any) -> None:
     """Play a story on a stage of its own."""
 
     async def play() -> None:
-        async with slice_stage(machine, box=box, **behaviour) as stage:
+        async with slice_stage(machine, log=log, **behaviour) as stage:
             await story(stage)
 
     asyncio.run(play())
 
 
 async def reported(stage: SliceStage, holds: Callable[[SliceReport], object]) -> SliceReport:
-    """A report that the autoscaler got."""
+    """A report that the autoscaler received."""
     found = await until(stage.reports, lambda reports: any(map(holds, reports)), seconds=SECONDS)
     return next(filter(holds, found))

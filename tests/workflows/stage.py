@@ -1,4 +1,4 @@
-"""A cluster of a test's own on a running machine: fresh names, quick numbers, and ways to make trouble."""
+"""A cluster for one test on a running machine: fresh names, short intervals, and control of its cloud."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -64,24 +64,24 @@ class StagedCloud:
             return await response.json()
 
     async def behave(self, suffix: str = "a", **behaviour: Any) -> None:
-        """From now on a zone behaves like this, all else as it is by default."""
+        """Set the behaviour of a zone; everything else returns to the default."""
         await self.call("PUT", f"/zones/{self.zone(suffix)}", behaviour)
 
     async def ever_made(self) -> list[dict[str, Any]]:
-        """Everything ever made for this cluster, gone or not."""
+        """Every resource ever created for this cluster, gone or not."""
         items = (await self.call("GET", "/resources"))["items"]
         return [item for item in items if item["labels"].get("penstock-cluster") == self.cluster]
 
     async def existing(self) -> list[dict[str, Any]]:
-        """What of it is not gone."""
+        """The resources that are not gone."""
         return [item for item in await self.ever_made() if item["phase"] != "gone"]
 
     async def add(self, name: str, suffix: str = "a", *, labels: dict[str, str], hosts: int = 1) -> None:
-        """Make a resource behind the autoscaler's back."""
+        """Create a resource without the autoscaler."""
         await self.call("POST", f"/zones/{self.zone(suffix)}/resources", {"name": name, "labels": labels, "hosts": hosts})
 
     async def delete(self, name: str) -> None:
-        """Delete a resource behind the autoscaler's back."""
+        """Delete a resource without the autoscaler."""
         await self.call("DELETE", f"/resources/{name}")
 
     async def preempt(self, name: str) -> None:
@@ -115,11 +115,11 @@ class Stage:
         return self.client.get_workflow_handle(slice_workflow_id(self.cluster, group_name, slice_id))
 
     async def eventually(self, look: Callable[[], Awaitable[T]], holds: Callable[[T], object], *, seconds: float = SECONDS) -> T:
-        """What was seen when the condition first held. Wait for what lasts, never for what comes and goes."""
+        """The first value for which the condition holds. Wait only for a condition that lasts."""
         return await until(look, holds, seconds=seconds)
 
     async def last_state(self) -> str:
-        """For a test that hangs: what the autoscaler does, and what it says of itself."""
+        """For a test that hangs: the activities and the status of the autoscaler."""
         described = await self.workflow.describe()
         pending = [each.activity_type.name for each in described.raw_description.pending_activities]
         doing = f"{described.status}, {described.history_length} events, activities under way: {pending}"
@@ -130,7 +130,7 @@ class Stage:
 async def staged(
     machine: Machine, *groups: dict[str, Any], start: bool = True, story_seconds: float = STORY_SECONDS, **config: Any
 ) -> AsyncIterator[Stage]:
-    """A fresh cluster, started unless told otherwise; its workflows are ended with the test, which may not hang."""
+    """A fresh cluster, started unless `start` is false; its workflows are ended with the test, which may not hang."""
     name = uuid.uuid4().hex[:8]
     region = f"region{name}"
     wanted = ClusterConfig.model_validate(

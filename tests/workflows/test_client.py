@@ -1,4 +1,4 @@
-"""What the client does by itself, so that a controller need only say what waits."""
+"""What the client does by itself, so that a controller only submits its demand."""
 
 import pytest
 from temporalio.api.enums.v1 import ResetReapplyExcludeType

@@ -1,4 +1,4 @@
-"""Several clusters on one server keep to themselves."""
+"""Several clusters on one server are independent of each other."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from tests.workflows.stage import group, staged
 from tests.workflows.test_demand import ready, tasks
 
 
-def test_two_clusters_on_one_server_do_not_meet(machine: Machine) -> None:
+def test_two_clusters_on_one_server_are_independent(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group("mine")) as mine, staged(machine, group("yours")) as yours:
             await asyncio.gather(mine.autoscaler.submit_demand(tasks(2, cpu=4)), yours.autoscaler.submit_demand(tasks(1, cpu=4)))

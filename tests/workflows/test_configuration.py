@@ -28,7 +28,7 @@ def test_a_raised_maximum_lets_waiting_demand_in(machine: Machine) -> None:
     played(machine, story, group(max_slices=1))
 
 
-def test_a_new_group_in_another_place_is_looked_at_and_used(machine: Machine) -> None:
+def test_a_new_group_at_another_location_is_watched_and_used(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         await ready(stage, "small", 1)
         await stage.autoscaler.apply_config(changed(stage, group(min_slices=1), group("other", zone="b", min_slices=2)))
@@ -37,8 +37,8 @@ def test_a_new_group_in_another_place_is_looked_at_and_used(machine: Machine) ->
     played(machine, story, group(min_slices=1))
 
 
-def test_a_cluster_that_is_deleted_waits_for_no_place_that_its_configuration_gives_up(machine: Machine) -> None:
-    """A location where nobody can look keeps a cluster open until people mend that, or say that nothing is there."""
+def test_a_cluster_that_is_deleted_does_not_wait_for_a_location_that_is_no_longer_configured(machine: Machine) -> None:
+    """A location that cannot be listed keeps a cluster open until it can be, or is removed from the configuration."""
 
     async def story(stage: Stage) -> None:
         nowhere = stage.config.groups[1].model_copy(update={"provider": Provider(kind="nowhere")})

@@ -16,7 +16,7 @@ BACKOFF = {"first": "1s", "longest": "1s"}
 
 
 def tasks(count: int, *, cpu: float = 1, name: str = "task", **rest: Any) -> list[dict[str, Any]]:
-    """So many tasks of one shape."""
+    """Tasks of one shape."""
     return [{"id": f"{name}-{i}", "resources": {"cpu": cpu}} | rest for i in range(count)]
 
 
@@ -72,7 +72,7 @@ def test_a_stockout_overflows_to_the_next_group_and_demand_returns_once_the_bloc
         await stage.autoscaler.submit_demand(tasks(1, cpu=4))
         await ready(stage, "second", 1)
         status = await stage.autoscaler.status()
-        assert {(trouble.group, trouble.failure.kind) for trouble in status.recent_failures} == {("first", FailureKind.STOCKOUT)}
+        assert {(failed.group, failed.failure.kind) for failed in status.recent_failures} == {("first", FailureKind.STOCKOUT)}
 
         await stage.cloud.behave("a")
         await stage.autoscaler.submit_demand(tasks(3, cpu=4))
@@ -84,7 +84,7 @@ def test_a_stockout_overflows_to_the_next_group_and_demand_returns_once_the_bloc
     played(machine, story, first, second, backoff=BACKOFF)
 
 
-def test_what_the_cloud_does_not_show_within_patience_is_served_by_the_next_group(machine: Machine) -> None:
+def test_demand_that_a_group_does_not_serve_within_its_patience_goes_to_the_next_group(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         await stage.cloud.behave("a", create_latency="1h")
         await stage.autoscaler.submit_demand(tasks(1, cpu=4))
@@ -97,7 +97,7 @@ def test_what_the_cloud_does_not_show_within_patience_is_served_by_the_next_grou
     played(machine, story, group("slow", priority=1, patience="1s", max_slices=1), group("next", zone="b", priority=2))
 
 
-def test_what_nobody_can_take_is_counted_and_explained(machine: Machine) -> None:
+def test_demand_that_no_group_can_take_is_counted_and_explained(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         await stage.autoscaler.submit_demand([*tasks(5, cpu=4), {"id": "odd", "resources": {"gpus": 1}}])
         await stage.eventually(stage.autoscaler.status, lambda status: status.unmet == {Code.NO_CAPACITY: 1, Code.INVALID: 1})
@@ -132,7 +132,7 @@ def test_at_rest_an_autoscaler_costs_no_events(machine: Machine) -> None:
         await stage.eventually(
             stage.autoscaler.dump, lambda state: state.orders and state.orders.input_version == state.input_version
         )
-        # Nobody has anything to tell it, so whatever happens next is something it waits for.
+        # No message will arrive, so the next event can only be one that it waits for.
         record = await stage.eventually(lambda: recorded(stage.workflow), is_at_rest)
         deadline = (await stage.autoscaler.status()).next_change_at
         assert len([timer for timer in record.timers() if timer.ended is None]) == (deadline is not None)
@@ -141,7 +141,7 @@ def test_at_rest_an_autoscaler_costs_no_events(machine: Machine) -> None:
 
 
 def is_at_rest(record: Record) -> bool:
-    """Nothing is under way, and no timer runs but the one to the deadline that the last decision named."""
+    """Nothing is in flight, and no timer runs but the one to the deadline of the last decision."""
     waiting = {timer.about for timer in record.timers() if timer.ended is None}
     working = [activity for activity in record.activities() if activity.ended is None]
     return record.is_between_tasks() and not working and waiting <= {"something changes by itself then"}

@@ -57,7 +57,7 @@ def test_a_full_cluster_is_decided_on_carried_over_and_explained(machine_of_shor
         assert len(state.slices) == SLICES + 2
         assert len(state.model_dump_json()) < LARGEST_CARRIED
 
-        # A small change is a small message; what takes long is worked out where nobody waits for it.
+        # A small change is a small message; the long computation does not delay its answer.
         before = (await stage.workflow.describe()).run_id
         assert (await autoscaler.submit_demand(without(waiting, {"job-0/task-0"}))).revision == 2
         explained = await autoscaler.explain("job-0/task-1")
@@ -66,7 +66,7 @@ def test_a_full_cluster_is_decided_on_carried_over_and_explained(machine_of_shor
         await stage.eventually(stage.workflow.describe, lambda described: described.run_id != before)
         assert (await autoscaler.status()).demand["default"].tasks == TASKS - 1
 
-    # Slices that only say they exist: an audit would find that they do not.
+    # Slices that exist only in reports: an audit would find that they are missing.
     rules = {"look": "50ms", "rest": "10m", "audit": "10m"}
     played(machine_of_short_runs, story, *groups(small=1), inventory=rules, ready_grace="1h")
 

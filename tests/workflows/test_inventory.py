@@ -1,4 +1,4 @@
-"""Inventories: what slices hear of the cloud, what was lost, and what is nobody's."""
+"""Inventories: slices are notified of changes in the cloud, lost slices are replaced, orphans are adopted or deleted."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,21 +12,23 @@ from activities.recovery import guard_inventories
 from penstock.contract import names
 from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import FailureKind
-from penstock.model.slices import SliceState
+from penstock.model.slices import Slice, SliceState
 from tests.workflows.ledgers import inventory, made, name_of, recent_failures, run_of, scheduled, settled, state_of, verified
 from tests.workflows.machine import Machine
 from tests.workflows.stage import Stage, group, staged
 
 
-def test_slices_become_ready_by_what_one_listing_shows_and_at_rest_nothing_is_recorded(machine: Machine) -> None:
+def test_slices_become_ready_by_listings_alone_with_addresses_and_at_rest_nothing_is_recorded(machine: Machine) -> None:
     async def story() -> None:
-        async with staged(machine, group(min_slices=3)) as stage:
+        async with staged(machine, group(min_slices=3, hosts_per_slice=2)) as stage:
             await stage.cloud.behave(create_latency="100ms", boot_latency="100ms", init_latency="100ms", delete_latency="100ms")
             slices = await settled(stage, 3)
             for piece in slices:
                 assert names.OBSERVE not in await scheduled(stage.slice_workflow(piece.group, piece.id))
             assert (await scheduled(inventory(stage))).count(names.WATCH) == 1
             assert await made(stage) == sorted(piece.id for piece in slices)
+            for piece in slices:
+                assert [host.address for host in piece.hosts] == _addresses(stage, piece, hosts=2)
             assert (await verified(stage)).agrees
 
     asyncio.run(story())
@@ -47,7 +49,7 @@ def test_a_slice_whose_workflow_was_terminated_is_adopted_and_not_made_again(mac
     asyncio.run(story())
 
 
-def test_a_resource_of_a_configured_group_that_nobody_knows_is_adopted(machine: Machine) -> None:
+def test_an_orphan_of_a_configured_group_is_adopted_with_its_addresses(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group()) as stage:
             labels = {"penstock-cluster": stage.cluster, "penstock-group": "small", "penstock-slice": "small-found"}
@@ -55,17 +57,20 @@ def test_a_resource_of_a_configured_group_that_nobody_knows_is_adopted(machine: 
             await stage.cloud.add(_name(stage, "small", "small-found"), labels=labels)
             (found,) = await settled(stage, 1)
             assert (found.id, found.state) == ("small-found", SliceState.READY)
+            assert [host.address for host in found.hosts] == _addresses(stage, found, hosts=1)
             assert await made(stage) == ["small-found"]
 
     asyncio.run(story())
 
 
-def test_a_resource_of_an_unknown_group_is_deleted_after_the_grace_and_strangers_are_never_touched(machine: Machine) -> None:
+def test_an_orphan_of_an_unknown_group_is_deleted_after_the_grace_and_foreign_resources_are_never_touched(
+    machine: Machine,
+) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1)) as stage:
             await settled(stage, 1)
             others = {"penstock-cluster": f"{stage.cluster}-other", "penstock-group": "small", "penstock-slice": "s"}
-            strangers = {f"stranger-{stage.cluster}": {"owner": "somebody"}, f"other-{stage.cluster}": others}
+            strangers = {f"stranger-{stage.cluster}": {"owner": "another team"}, f"other-{stage.cluster}": others}
             for name, labels in strangers.items():
                 await stage.cloud.add(name, labels=labels)
             orphan = {"penstock-cluster": stage.cluster, "penstock-group": "forgotten", "penstock-slice": "forgotten-1"}
@@ -79,7 +84,7 @@ def test_a_resource_of_an_unknown_group_is_deleted_after_the_grace_and_strangers
     asyncio.run(story())
 
 
-def test_a_slice_deleted_behind_our_back_fails_as_gone_and_is_replaced(machine: Machine) -> None:
+def test_a_slice_deleted_by_others_fails_as_gone_and_is_replaced(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1)) as stage:
             (lost,) = await settled(stage, 1)
@@ -113,7 +118,7 @@ def test_a_preempted_slice_is_replaced(machine: Machine) -> None:
     asyncio.run(story())
 
 
-def test_one_silent_host_is_the_slice_lost(machine: Machine) -> None:
+def test_a_slice_with_one_silent_host_is_lost_and_replaced(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1, hosts_per_slice=3)) as stage:
             (lost,) = await settled(stage, 1)
@@ -123,7 +128,7 @@ def test_one_silent_host_is_the_slice_lost(machine: Machine) -> None:
     asyncio.run(story())
 
 
-def test_partial_lists_are_no_evidence_of_absence(machine: Machine) -> None:
+def test_incomplete_listings_are_no_evidence_of_absence(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group("hidden", min_slices=1), group("seen", zone="b", min_slices=1)) as stage:
             slices = {piece.group: piece for piece in await settled(stage, 2)}
@@ -137,13 +142,13 @@ def test_partial_lists_are_no_evidence_of_absence(machine: Machine) -> None:
     asyncio.run(story())
 
 
-def test_a_location_that_cannot_be_listed_says_so_in_temporal_and_goes_on_when_it_can(machine: Machine) -> None:
+def test_a_location_that_cannot_be_listed_shows_why_in_temporal_and_is_watched_again_when_it_can(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1)) as stage:
             (piece,) = await settled(stage, 1)
             await stage.cloud.behave(permission_denied="project")
-            told = await stage.eventually(lambda: _last_failures(stage), lambda failures: failures)
-            assert all("cannot be listed" in message for message in told)
+            failures = await stage.eventually(lambda: _last_failures(stage), bool)
+            assert all("cannot be listed" in message for message in failures)
             await stage.cloud.behave()
             await stage.cloud.delete(name_of(stage, piece))
             await _replaced(stage, piece.id, FailureKind.GONE)
@@ -165,7 +170,7 @@ def test_an_inventory_that_was_terminated_is_started_again(machine: Machine) -> 
     asyncio.run(story())
 
 
-def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_is_gone_are_there(machine: Machine) -> None:
+def test_a_location_is_watched_for_as_long_as_it_has_slices_of_a_removed_group(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1)) as stage:
             (piece,) = await settled(stage, 1)
@@ -182,7 +187,7 @@ def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_is_gone_are
     asyncio.run(story())
 
 
-def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_has_moved_are_there(machine: Machine) -> None:
+def test_a_location_is_watched_for_as_long_as_it_has_slices_of_a_moved_group(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1)) as stage:
             (piece,) = await settled(stage, 1)
@@ -198,7 +203,7 @@ def test_a_location_is_watched_for_as_long_as_slices_of_a_group_that_has_moved_a
     asyncio.run(story())
 
 
-def test_an_inventory_ends_once_its_location_is_given_up_and_empty(machine: Machine) -> None:
+def test_an_inventory_ends_once_its_location_is_unconfigured_and_empty(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group()) as stage:
             await stage.eventually(lambda: run_of(inventory(stage, "a")), lambda run: run)
@@ -211,7 +216,7 @@ def test_an_inventory_ends_once_its_location_is_given_up_and_empty(machine: Mach
     asyncio.run(story())
 
 
-def test_an_inventory_continues_as_new_and_its_slices_hear_only_news(machine_of_short_runs: Machine) -> None:
+def test_an_inventory_continues_as_new_and_notifies_its_slices_of_changes_only(machine_of_short_runs: Machine) -> None:
     async def story() -> None:
         async with staged(machine_of_short_runs, group(min_slices=1)) as stage:
             (piece,) = await settled(stage, 1)
@@ -229,12 +234,17 @@ def test_an_inventory_continues_as_new_and_its_slices_hear_only_news(machine_of_
     asyncio.run(story())
 
 
+def _addresses(stage: Stage, piece: Slice, *, hosts: int) -> list[str]:
+    """The addresses that the simulated cloud gives."""
+    return [f"{name_of(stage, piece)}-{i}.{stage.cloud.zone()}.sim" for i in range(hosts)]
+
+
 def _is_another_than(before: str | None) -> Callable[[str | None], bool]:
     return lambda run: run not in (None, before)
 
 
 async def _another_round(stage: Stage, **rules: str) -> None:
-    """A changed configuration ends the round under way, and another begins."""
+    """Begin another round: a changed configuration ends the present one."""
     before = await _rounds(stage)
     written = stage.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
     await stage.autoscaler.apply_config(ClusterConfig.model_validate(written | {"inventory": written["inventory"] | rules}))
@@ -264,7 +274,7 @@ async def _settled_recovery(stage: Stage) -> None:
 
 
 async def _replaced(stage: Stage, lost: str, kind: FailureKind) -> None:
-    """The loss is on record, and another slice of its own serves in its location."""
+    """Wait until the failure is recorded and another slice serves instead."""
     await stage.eventually(lambda: recent_failures(stage), lambda found: (lost, kind) in found)
     (other,) = await settled(stage, 1)
     assert other.id != lost

@@ -64,7 +64,7 @@ def test_continuing_as_new_under_load_loses_no_message_slice_or_block(machine_of
         assert status.demand["default"].resync_needed is None
         assert [status.demand[f"s{n}"].revision for n in range(4)] == [7] * 4
         assert len(status.standing) == 8
-        assert {trouble.failure.kind for trouble in status.recent_failures} == {FailureKind.STOCKOUT}
+        assert {failed.failure.kind for failed in status.recent_failures} == {FailureKind.STOCKOUT}
         blocked = next(each for each in status.groups if each.name == "dry")
         assert blocked.availability is Availability.BACKOFF
         made = [item["labels"]["penstock-slice"] for item in await stage.cloud.ever_made()]

@@ -62,7 +62,7 @@ def test_temporals_own_command_can_send_demand_and_usage(machine: Machine) -> No
     played(machine, story)
 
 
-def test_messages_that_cannot_be_used_are_kept_with_their_problem_and_harm_nobody(machine: Machine) -> None:
+def test_rejected_messages_are_kept_with_their_problem_and_change_nothing(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         await stage.autoscaler.submit_demand(tasks(1))
         await send(stage, "demand", '{"tsks": []}')
@@ -73,17 +73,17 @@ def test_messages_that_cannot_be_used_are_kept_with_their_problem_and_harm_nobod
         await send(stage, "slices_reported", "{}", "{}")
         await stage.workflow.signal("location_reported", b"\x00 no JSON")
         status = await stage.eventually(stage.autoscaler.status, lambda status: status.rejected_in_all == 7)
-        told = rejected(status)
-        assert told["demand"] == "tsks: unknown key; did you mean tasks?"
-        assert "not supported yet" in told["pressure"]
-        assert "did you mean demand?" in told["dmand"]
-        assert set(told) == {"demand", "usage", "pressure", "dmand", "confirm_drain", "slices_reported", "location_reported"}
+        problems = rejected(status)
+        assert problems["demand"] == "tsks: unknown key; did you mean tasks?"
+        assert "not supported yet" in problems["pressure"]
+        assert "did you mean demand?" in problems["dmand"]
+        assert set(problems) == {"demand", "usage", "pressure", "dmand", "confirm_drain", "slices_reported", "location_reported"}
         await ready(stage, "small", 1)
 
     played(machine, story)
 
 
-def test_a_message_full_of_mistakes_and_one_that_is_too_heavy_harm_nobody(machine: Machine) -> None:
+def test_a_message_full_of_mistakes_and_one_that_is_too_large_change_nothing(machine: Machine) -> None:
     """Each would stop the cluster for good: one with the time it takes to read, the other with a state that cannot be carried."""
 
     async def story(stage: Stage) -> None:
@@ -140,10 +140,10 @@ def test_messages_that_come_while_a_decision_is_made_count_in_the_next_one(
     played(machine, story, group(max_slices=10), start=False)
 
 
-def test_questions_leave_no_trace_that_a_worker_after_this_one_would_not_find(
+def test_queries_leave_nothing_in_the_state_that_a_replay_would_not_find(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked between two reports of slices that come during one decision. A replay hears the reports, and not the questions."""
+    """Queries between two reports of slices that arrive during one decision. A replay has the reports, and not the queries."""
 
     async def story(stage: Stage) -> None:
         asked: asyncio.Future[AutoscalerState] = asyncio.get_running_loop().create_future()

@@ -49,10 +49,10 @@ def test_a_planted_secret_is_in_the_host_that_needs_it_and_nowhere_else(machine:
             await stage.autoscaler.deleted()
 
             kinds = {names.AUTOSCALER, names.SLICE, names.INVENTORY, names.VERIFY}
-            told = await stage.eventually(lambda: _told(stage.client, stage.cluster), lambda told: told.keys() >= kinds)
-            # What refers to it is found where it must be, so that the search can be trusted.
-            assert all(str(secret) in told[kind] for kind in (names.AUTOSCALER, names.SLICE))
-            everything = [*told.values(), json.dumps(made["labels"]), *_logs(machine)]
+            recorded = await stage.eventually(lambda: _recorded(stage.client, stage.cluster), lambda found: found.keys() >= kinds)
+            # The search finds the reference to the secret where it must be, so it would find the secret too.
+            assert all(str(secret) in recorded[kind] for kind in (names.AUTOSCALER, names.SLICE))
+            everything = [*recorded.values(), json.dumps(made["labels"]), *_logs(machine)]
             assert not [text for text in everything if PLANTED in text or daemon.token in text]
 
     try:
@@ -61,8 +61,8 @@ def test_a_planted_secret_is_in_the_host_that_needs_it_and_nowhere_else(machine:
         daemon.shut_down()
 
 
-async def _told(client: Client, cluster: str) -> dict[str, str]:
-    """By type of workflow, all that Temporal knows of the cluster's."""
+async def _recorded(client: Client, cluster: str) -> dict[str, str]:
+    """By type of workflow, all that Temporal holds of the cluster's workflows."""
     texts: dict[str, list[str]] = {}
     query = f"WorkflowId STARTS_WITH 'penstock/{cluster}' OR WorkflowId STARTS_WITH 'verify-{cluster}'"
     async for run in client.list_workflows(query):

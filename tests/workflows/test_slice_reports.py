@@ -1,4 +1,4 @@
-"""What a slice tells: its autoscaler, if there is one, and people; over many runs and messages it cannot read."""
+"""Reports of a slice to its autoscaler and its timeline for people, over many runs and past unreadable messages."""
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.common import SearchAttributeKey
@@ -8,7 +8,7 @@ from penstock.contract.slices import ReportCommand
 from penstock.model.slices import SliceState
 from tests.activities.waiting import until
 from tests.workflows.machine import Machine
-from tests.workflows.slice_stage import READY, SliceStage, played, reported
+from tests.workflows.slice_stage import SliceStage, played, reported
 from tests.workflows.stage import SECONDS
 from workflows.ui.markdown_tables import row
 
@@ -23,12 +23,12 @@ def test_without_an_autoscaler_a_slice_keeps_its_state_and_reports_when_there_is
         await until(piece.events, lambda events: any(event.event_type == failed for event in events), seconds=SECONDS)
         lifecycle = await piece.lifecycle()
         assert (lifecycle.state, lifecycle.reported) == (SliceState.READY, 0)
-        await stage.open_box()
+        await stage.start_signal_log()
         report = await reported(stage, lambda report: report.state is SliceState.READY)
         assert report.sequence == lifecycle.sequence
         await piece.until(lambda lifecycle: lifecycle.reported == lifecycle.sequence)
 
-    played(machine, story, box=False)
+    played(machine, story, log=False)
 
 
 def test_an_ended_slice_without_an_autoscaler_waits_for_one_until_it_is_cancelled(machine: Machine) -> None:
@@ -38,7 +38,7 @@ def test_an_ended_slice_without_an_autoscaler_waits_for_one_until_it_is_cancelle
         await piece.handle.cancel()
         assert (await piece.ended()).state is SliceState.FAILED
 
-    played(machine, story, box=False, stockout=True)
+    played(machine, story, log=False, stockout=True)
 
 
 def test_a_cancelled_slice_without_an_autoscaler_can_be_cancelled_again(machine: Machine) -> None:
@@ -57,18 +57,34 @@ def test_a_cancelled_slice_without_an_autoscaler_can_be_cancelled_again(machine:
         assert (await piece.ended()).state is SliceState.TERMINATED
         assert await stage.cloud.existing() == []
 
-    played(machine, story, box=False)
+    played(machine, story, log=False)
 
 
-def test_a_slice_says_again_where_it_is_when_it_is_asked(machine: Machine) -> None:
+def test_a_slice_repeats_its_report_on_request(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
         await piece.make_ready()
         await piece.until(lambda lifecycle: lifecycle.reported == lifecycle.sequence)
         before = len(await stage.reports())
-        await piece.tell(ReportCommand(slice_id=piece.spec.slice_id))
+        await piece.send(ReportCommand(slice_id=piece.spec.slice_id))
         reports = await until(stage.reports, lambda reports: len(reports) > before, seconds=SECONDS)
         assert reports[-1] == reports[-2]
+
+    played(machine, story)
+
+
+def test_a_slice_reports_the_addresses_of_its_hosts_and_any_change_of_them(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order(hosts=2)
+        await piece.make_ready()
+        ready = await reported(stage, lambda report: report.state is SliceState.READY)
+        assert [(host.name, host.address) for host in ready.hosts] == [("host-0", "10.0.0.1"), ("host-1", "10.0.0.2")]
+        await piece.see_healthy(first=7)
+        moved = await reported(stage, lambda report: report.sequence == ready.sequence + 1)
+        assert (moved.state, moved.since) == (SliceState.READY, ready.since)
+        assert [(host.name, host.address) for host in moved.hosts] == [("host-0", "10.0.0.7"), ("host-1", "10.0.0.8")]
+        lifecycle = await piece.until(lambda lifecycle: lifecycle.reported == lifecycle.sequence)
+        assert (lifecycle.hosts, lifecycle.moves[-1].why) == (moved.hosts, "addresses of hosts changed")
 
     played(machine, story)
 
@@ -85,11 +101,11 @@ def test_an_adopted_slice_reports_at_once_and_is_not_created_again(machine: Mach
     played(machine, story)
 
 
-def test_an_adopted_slice_that_nobody_wants_is_deleted(machine: Machine) -> None:
+def test_an_adopted_slice_that_is_not_wanted_is_deleted(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
-        piece = await stage.found(SliceState.DELETING, cause="nobody's")
+        piece = await stage.found(SliceState.DELETING, cause="not wanted")
         lifecycle = await piece.ended()
-        assert (lifecycle.state, lifecycle.cause) == (SliceState.TERMINATED, "nobody's")
+        assert (lifecycle.state, lifecycle.cause) == (SliceState.TERMINATED, "not wanted")
         assert await stage.cloud.existing() == []
 
     played(machine, story)
@@ -107,18 +123,18 @@ def test_messages_that_cannot_be_read_change_nothing(machine: Machine) -> None:
     played(machine, story)
 
 
-def test_the_life_goes_on_over_many_runs(machine_of_short_runs: Machine) -> None:
+def test_a_lifecycle_continues_over_many_runs(machine_of_short_runs: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
         await piece.make_ready()
         await piece.until(lambda lifecycle: lifecycle.reported == lifecycle.sequence)
         first = (await piece.handle.describe()).run_id
 
-        async def run_after_a_look() -> str:
-            await piece.see(**READY)
+        async def run_after_a_sighting() -> str:
+            await piece.see_healthy()
             return (await piece.handle.describe()).run_id
 
-        await until(run_after_a_look, lambda run: run != first, seconds=SECONDS)
+        await until(run_after_a_sighting, lambda run: run != first, seconds=SECONDS)
         lifecycle = await piece.lifecycle()
         assert (lifecycle.state, lifecycle.sequence, lifecycle.reported) == (SliceState.READY, 3, 3)
         assert [move.state for move in lifecycle.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]

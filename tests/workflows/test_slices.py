@@ -1,4 +1,4 @@
-"""A slice comes to be, on a real server and with the simulated cloud: asked for once, refused, queued, ready."""
+"""A slice starts, on a real server and with the simulated cloud: created once, refused, queued, ready."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,18 +13,18 @@ from penstock.contract import names
 from penstock.model.failures import FailureKind, Phase
 from penstock.model.slices import SliceState
 from tests.workflows.machine import Machine
-from tests.workflows.slice_stage import READY, SliceStage, played, reported
+from tests.workflows.slice_stage import SliceStage, played, reported
 
 STARTED, CANCELED = EventType.EVENT_TYPE_TIMER_STARTED, EventType.EVENT_TYPE_TIMER_CANCELED
 
 
-def test_a_slice_is_created_once_and_becomes_ready_by_what_is_seen(machine: Machine) -> None:
+def test_a_slice_is_created_once_and_becomes_ready_by_sightings(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order(hosts=2)
         await piece.until(lambda lifecycle: lifecycle.created)
         await piece.see(Phase.BOOTING)
-        await piece.see(Phase.RUNNING, addressed=True)
-        await piece.see(**READY)
+        await piece.see(Phase.RUNNING, hosts=piece.hosts())
+        await piece.see_healthy()
         lifecycle = await piece.comes_to(SliceState.READY)
         assert [move.state for move in lifecycle.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
         await reported(stage, lambda report: report.state is SliceState.READY and report.sequence == 3)
@@ -33,7 +33,7 @@ def test_a_slice_is_created_once_and_becomes_ready_by_what_is_seen(machine: Mach
     played(machine, story)
 
 
-def test_the_create_call_is_the_first_thing_a_slice_does(machine: Machine) -> None:
+def test_a_slice_begins_with_its_create_call(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
         await piece.until(lambda lifecycle: lifecycle.created)
@@ -57,7 +57,7 @@ def test_a_ready_slice_has_no_timer_and_no_activity_under_way(machine: Machine) 
 
 
 @pytest.mark.parametrize(
-    ("trouble", "kind"),
+    ("behaviour", "kind"),
     [
         ({"stockout": True}, FailureKind.STOCKOUT),
         ({"quota": {"scope": "region", "limit": 0}}, FailureKind.QUOTA),
@@ -65,7 +65,7 @@ def test_a_ready_slice_has_no_timer_and_no_activity_under_way(machine: Machine) 
         ({"invalid": True}, FailureKind.INVALID),
     ],
 )
-def test_a_refused_slice_ends_failed_and_leaves_nothing(machine: Machine, trouble: dict[str, Any], kind: FailureKind) -> None:
+def test_a_refused_slice_ends_failed_and_leaves_nothing(machine: Machine, behaviour: dict[str, Any], kind: FailureKind) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
         lifecycle = await piece.ended()
@@ -73,12 +73,12 @@ def test_a_refused_slice_ends_failed_and_leaves_nothing(machine: Machine, troubl
         assert (await stage.reports())[-1].state is SliceState.FAILED
         assert await stage.cloud.ever_made() == []
 
-    played(machine, story, **trouble)
+    played(machine, story, **behaviour)
 
 
 def test_a_slice_of_an_unknown_provider_ends_failed(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
-        lifecycle = await (await stage.order(provider="nimbus")).ended()
+        lifecycle = await (await stage.order(location=stage.location("nimbus"))).ended()
         assert lifecycle.state is SliceState.FAILED
         assert lifecycle.failure is not None
         assert "nimbus" in lifecycle.failure.message
@@ -87,8 +87,8 @@ def test_a_slice_of_an_unknown_provider_ends_failed(machine: Machine) -> None:
 
 
 @asynccontextmanager
-async def cloud_that_is_asked_too_often() -> AsyncIterator[str]:
-    """A cloud that refuses the first create and takes every later one."""
+async def rate_limiting_cloud() -> AsyncIterator[str]:
+    """A cloud that refuses the first create and accepts every later one."""
     refusal = {"error": {"code": "RATE_LIMITED", "message": "slow down", "retry_after": 0.1}}
     refusals = iter([refusal])
 
@@ -105,10 +105,10 @@ async def cloud_that_is_asked_too_often() -> AsyncIterator[str]:
         yield str(server.make_url("/"))
 
 
-def test_a_rate_limited_create_is_reported_and_asked_again(machine: Machine) -> None:
+def test_a_rate_limited_create_is_reported_and_repeated(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
-        async with cloud_that_is_asked_too_often() as url:
-            piece = await stage.order(settings={"url": url})
+        async with rate_limiting_cloud() as url:
+            piece = await stage.order(location=stage.location(url=url))
             lifecycle = await piece.until(lambda lifecycle: lifecycle.created)
         limited = await reported(stage, lambda report: report.failure is not None)
         assert limited.failure is not None
@@ -119,7 +119,7 @@ def test_a_rate_limited_create_is_reported_and_asked_again(machine: Machine) -> 
     played(machine, story)
 
 
-def test_a_queued_slice_says_so_and_its_deadline_begins_anew_when_it_leaves_the_queue(machine: Machine) -> None:
+def test_a_queued_slice_reports_it_and_its_deadline_begins_anew_when_it_leaves_the_queue(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order(queued=True)
         assert (await reported(stage, lambda report: report.queued)).state is SliceState.REQUESTING

@@ -21,7 +21,7 @@ from tests.workflows.test_demand import played, ready, recovered, tasks
 from workflows.ui.markdown_tables import row
 
 PATIENT = {**QUICK["inventory"], "orphan_grace": "1h"}
-"""What nobody looks after is left alone for longer than any test takes."""
+"""Orphans are left alone for longer than any test takes."""
 
 
 async def refusal(call: Any) -> str:
@@ -30,7 +30,7 @@ async def refusal(call: Any) -> str:
     return str(refused.value)
 
 
-def test_what_cannot_be_done_is_refused_and_leaves_no_trace(machine: Machine) -> None:
+def test_an_impossible_update_is_refused_and_leaves_no_event(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         autoscaler = stage.autoscaler
         await autoscaler.submit_demand(tasks(1))
@@ -51,10 +51,10 @@ def test_what_cannot_be_done_is_refused_and_leaves_no_trace(machine: Machine) ->
     played(machine, story)
 
 
-def test_a_cluster_that_does_not_run_is_told_from_one_that_refuses(machine: Machine) -> None:
+def test_a_cluster_that_does_not_run_is_another_error_than_a_refusal(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
-        nobody = AutoscalerClient(stage.client, f"no-{stage.cluster}")
-        for call in (nobody.status(), nobody.pause(), nobody.report([]), nobody.submit_demand([])):
+        absent = AutoscalerClient(stage.client, f"no-{stage.cluster}")
+        for call in (absent.status(), absent.pause(), absent.report([]), absent.submit_demand([])):
             with pytest.raises(NoSuchCluster):
                 await call
         assert await stage.autoscaler.start(stage.config) is False
@@ -63,7 +63,7 @@ def test_a_cluster_that_does_not_run_is_told_from_one_that_refuses(machine: Mach
     played(machine, story)
 
 
-def test_what_the_temporal_ui_shows_of_a_cluster_is_never_behind_for_long(machine: Machine) -> None:
+def test_the_details_of_a_cluster_in_the_temporal_ui_are_soon_up_to_date(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         async def shown() -> str:
             metadata = await stage.workflow.query("__temporal_workflow_metadata")
@@ -93,8 +93,8 @@ def test_a_paused_cluster_orders_nothing_until_it_is_resumed(machine: Machine) -
         await stage.autoscaler.resume()
         await ready(stage, "small", 2)
         record = await recorded(stage.workflow)
-        (paused,), (told,), (resumed,) = map(record.updates, (names.PAUSE, names.SUBMIT_DEMAND, names.RESUME))
-        assert paused < told < resumed
+        (paused,), (submitted,), (resumed,) = map(record.updates, (names.PAUSE, names.SUBMIT_DEMAND, names.RESUME))
+        assert paused < submitted < resumed
         evaluations = [decision.begun for decision in record.activities(names.EVALUATE)]
         assert [begun for begun in evaluations if paused < begun < resumed] == []
         assert [begun for begun in evaluations if begun > resumed] != []
@@ -158,7 +158,7 @@ def test_a_cluster_deleted_before_it_found_its_slices_leaves_none_of_them(machin
     played(machine, story, inventory=PATIENT)
 
 
-def test_a_deleted_cluster_takes_along_what_nobody_looks_after_however_young_it_is(machine: Machine) -> None:
+def test_a_deleted_cluster_deletes_its_orphans_however_young_they_are(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         await recovered(stage)
         name = resource_name(cluster=stage.cluster, group="forgotten", slice_id="forgotten-1")
@@ -171,7 +171,7 @@ def test_a_deleted_cluster_takes_along_what_nobody_looks_after_however_young_it_
     played(machine, story, inventory=PATIENT)
 
 
-def test_a_cluster_does_not_end_while_a_location_cannot_say_that_it_is_empty(machine: Machine) -> None:
+def test_a_cluster_does_not_end_while_a_location_gives_no_complete_listing(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         await recovered(stage)
         await stage.cloud.behave("a", partial_lists=True)
@@ -194,7 +194,7 @@ def test_a_cluster_without_groups_is_deleted_too(machine: Machine) -> None:
     played(machine, story)
 
 
-def test_what_a_pause_held_back_is_decided_anew_instead_of_started(machine: Machine) -> None:
+def test_launches_that_a_pause_held_back_are_decided_anew_instead_of_started(machine: Machine) -> None:
     """Of many slices that were ordered, few are wanted when the cluster is resumed."""
 
     async def story() -> None:

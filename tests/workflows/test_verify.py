@@ -15,11 +15,11 @@ from tests.workflows.machine import Machine
 from tests.workflows.stage import QUICK, Stage, group, staged
 
 UNHURRIED = {"inventory": QUICK["inventory"] | {"lost_after": "1h", "audit": "1h"}}
-"""After the audit that a watch begins with, nobody mends what the test breaks before it is looked at."""
+"""After the first audit of a watch, no other one repairs a difference before the test has read it."""
 
 
 async def left_alone(stage: Stage, count: int) -> tuple[Slice, ...]:
-    """The slices, one more in each group than it began with: who saw them come has audited the location before."""
+    """The slices, one more in each group than at first: the watch that saw them start has audited the location before."""
     await settled(stage, count - len(stage.config.groups))
     groups = tuple(each.model_copy(update={"min_slices": each.min_slices + 1}) for each in stage.config.groups)
     await stage.autoscaler.apply_config(stage.config.model_copy(update={"groups": groups}))
@@ -56,7 +56,7 @@ def test_a_slice_that_the_cloud_lost(machine: Machine) -> None:
     asyncio.run(story())
 
 
-def test_a_resource_that_no_workflow_looks_after_and_a_slice_that_is_nowhere(machine: Machine) -> None:
+def test_a_resource_without_a_workflow_and_a_slice_that_only_the_ledger_has(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1), **UNHURRIED) as stage:
             first, second = await left_alone(stage, 2)
@@ -106,7 +106,7 @@ def test_a_resource_that_only_carries_the_labels_of_a_slice(machine: Machine) ->
     asyncio.run(story())
 
 
-def test_a_location_that_gives_no_complete_list_is_named_and_its_slices_are_not_missed(machine: Machine) -> None:
+def test_a_location_without_a_complete_listing_is_named_and_its_slices_are_not_missing(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(min_slices=1)) as stage:
             await settled(stage, 1)
@@ -118,7 +118,7 @@ def test_a_location_that_gives_no_complete_list_is_named_and_its_slices_are_not_
     asyncio.run(story())
 
 
-def test_a_cluster_that_never_was(machine: Machine) -> None:
+def test_a_cluster_that_never_existed(machine: Machine) -> None:
     async def story() -> None:
         async with staged(machine, group(), start=False) as stage:
             with pytest.raises(WorkflowFailureError) as failed:

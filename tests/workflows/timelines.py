@@ -72,7 +72,7 @@ class Expectation(Value):
 
 
 class Request(Value):
-    """What an owner asks for, busy or not; nothing withdraws what it asked for before."""
+    """A standing request of an owner; an empty one withdraws the one before."""
 
     wants: tuple[dict[str, Any], ...] = ()
     expires_seconds: Seconds | None = Field(default=None, alias="expires")
@@ -108,7 +108,7 @@ class Step(Value):
     admit: Names = ()
     """Slices that the cloud lets out of its queue."""
     appear: Names = ()
-    """Groups of which a resource is there that nobody ordered; a group may be unknown."""
+    """Groups of which an orphan appears; a group may be unknown."""
     strangers: Names = ()
     clear_block: bool | str = False
     """Of one group, or of all."""
@@ -190,7 +190,7 @@ class CaseFile(Value):
 
 
 def load_file(path: Path) -> CaseFile:
-    """A file as it is written; a key that stands twice in one location is refused."""
+    """A file as written; a key that occurs twice in one mapping is refused."""
     return CaseFile.model_validate(read_document(path).data)
 
 
@@ -200,7 +200,7 @@ class Look(Value):
     now: datetime
     states: dict[str, SliceState]
     phases: dict[str, str]
-    """Of everything ever made."""
+    """Of every resource ever created."""
     failures: tuple[tuple[str, FailureKind], ...]
     unmet: dict[Code, int]
     deferred: int
@@ -212,8 +212,8 @@ class Look(Value):
     strangers: Names
 
     def shortfalls(self, expected: Expectation) -> list[str]:
-        """What is not as expected."""
-        return [*self._counted(expected), *self._named(expected), *self._told(expected), *self._of_groups(expected)]
+        """One sentence for each expectation that does not hold."""
+        return [*self._counted(expected), *self._named(expected), *self._reported(expected), *self._of_groups(expected)]
 
     def _counted(self, expected: Expectation) -> Iterator[str]:
         ready = [name for name, state in self.states.items() if state is SliceState.READY]
@@ -244,13 +244,13 @@ class Look(Value):
             if name not in self.strangers:
                 yield f"{name} does not run"
 
-    def _told(self, expected: Expectation) -> Iterator[str]:
+    def _reported(self, expected: Expectation) -> Iterator[str]:
         for failure in expected.failed.items():
             if failure not in self.failures:
-                yield f"{failure} is not told"
+                yield f"{failure} is not reported"
         for kind in expected.kinds:
             if kind not in [each for _, each in self.failures]:
-                yield f"no {kind} is told"
+                yield f"no {kind} is reported"
         for what in ("unmet", "deferred", "standing", "rejected", "resync"):
             wanted, found = getattr(expected, what), getattr(self, what)
             if wanted is not None and found != wanted:
