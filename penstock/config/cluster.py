@@ -1,6 +1,5 @@
-"""Reading cluster.yaml."""
+"""Parse cluster.yaml: the configuration of a cluster."""
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,19 +10,20 @@ from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.cluster import PROVIDER_KINDS, ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
 from penstock.model.gpu import GPU_MACHINES, machines_with
 from penstock.model.units import MILLI, parse_count
+from penstock.wording import did_you_mean
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class LoadedCluster(NamedTuple):
-    """A configuration, and what looks wrong with it but may be meant."""
+    """A configuration, and warnings about what is valid but looks wrong."""
 
     config: ClusterConfig
     warnings: tuple[Problem, ...]
 
 
 def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedCluster:
-    """Read a configuration, with its placement overridden if one is given; raises `BadInput` with every mistake."""
+    """Parse a configuration; `placement` overrides the file's. Raises `BadInput` with every problem."""
     document = read_document(path)
     data = document.data
     if not isinstance(data, dict):
@@ -47,14 +47,14 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
 
 
 def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Contradictions between the parts that are valid by themselves."""
-    wanted, most = data.get("placement"), data.get("max_slices")
+    """Contradictions between parts that are valid on their own."""
+    placement, max_slices = data.get("placement"), data.get("max_slices")
     found = [repeated for kind in ("pools", "groups") for repeated in repeated_names(kind, _names(data.get(kind)))]
     found += disagreements(
         groups=_valid(ScaleGroup, data.get("groups")),
         pools=_valid(Pool, data.get("pools")),
-        placement=Placement(wanted) if wanted in list(Placement) else Placement.PRIORITY,
-        max_slices=_count(most),
+        placement=Placement(placement) if placement in list(Placement) else Placement.PRIORITY,
+        max_slices=_count(max_slices),
     )
     return [document.problem(where, message) for where, message in found]
 
@@ -67,19 +67,18 @@ def _count(value: Any) -> int | None:
 
 
 def _unknown_providers(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Groups of clouds that nobody knows: slices could neither be ordered nor looked for there."""
+    """Groups whose provider does not exist."""
     found = []
     for i, group in _valid(ScaleGroup, data.get("groups")).items():
         kind = group.provider.kind
         if kind not in PROVIDER_KINDS:
-            close = get_close_matches(kind, PROVIDER_KINDS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(PROVIDER_KINDS)}"
+            hint = did_you_mean(kind, PROVIDER_KINDS)
             found.append(document.problem(("groups", i, "provider", "kind"), f"there is no provider {kind!r}; {hint}"))
     return found
 
 
 def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Problem, bool]]:
-    """Groups that contradict the table of TPU variants; it binds only providers that buy those variants from Google."""
+    """Groups that contradict the table of TPU variants: an error (True) at Google, elsewhere a warning."""
     found = []
     for i, group in _valid(ScaleGroup, data.get("groups")).items():
         known = group.known_variant
@@ -97,19 +96,19 @@ def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Prob
 
 
 def _other_gpus(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Groups of Compute Engine whose hosts have other GPUs than their machine type comes with."""
+    """Groups of Compute Engine with other GPUs than their machine type has."""
     found = []
     for i, group in _valid(ScaleGroup, data.get("groups")).items():
         machine_type, gpus = _machine_type(group), group.host.gpu_milli // MILLI
         known = GPU_MACHINES.get(machine_type) if machine_type else None
         if known is not None and gpus != known.number:
-            told = f"{gpus} contradicts {machine_type}, which has {known.number} {known.variant}; set it to {known.number}"
-            found.append(document.problem(("groups", i, "host", "gpu"), told))
+            message = f"{gpus} contradicts {machine_type}, which has {known.number} {known.variant}; set it to {known.number}"
+            found.append(document.problem(("groups", i, "host", "gpu"), message))
     return found
 
 
 def _machine_type(group: ScaleGroup) -> str | None:
-    """The machine type that the group names, or else the only one that has its GPUs."""
+    """The machine type that the group names, else the only one that has its GPUs."""
     if group.provider.kind != "gce":
         return None
     fitting = machines_with(group.device.variant or "")
@@ -118,7 +117,7 @@ def _machine_type(group: ScaleGroup) -> str | None:
 
 
 def _valid(model: type[T], items: Any) -> dict[int, T]:
-    """The items that are valid by themselves, by position."""
+    """The items that are valid on their own, by position."""
     found: dict[int, T] = {}
     for i, item in enumerate(items if isinstance(items, list) else []):
         try:
@@ -129,5 +128,5 @@ def _valid(model: type[T], items: Any) -> dict[int, T]:
 
 
 def _names(items: Any) -> list[object]:
-    """The names of items, whatever else is wrong with them."""
+    """The names of items, also of invalid ones."""
     return [item.get("name") if isinstance(item, dict) else None for item in (items if isinstance(items, list) else [])]

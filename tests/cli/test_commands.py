@@ -370,7 +370,7 @@ def test_every_mistake_in_a_file_is_told_with_its_line_before_anything_is_sent(t
         ),
         (("config", "apply", "cluster.yaml"), ("cluster.yaml:3: groups[0].max_slices: 'x' is not a number",)),
         (("demand", "submit", "cluster.yaml"), ("cluster.yaml:1: cluster: unknown key; known keys: tasks",)),
-        (("config", "diff", "missing.yaml"), ("missing.yaml: there is no such file",)),
+        (("config", "diff", "missing.yaml"), ("missing.yaml: no such file",)),
         (("request", "me", "wants.yaml"), ("wants.yaml:1: wants[0].resource: unknown key; did you mean resources?",)),
         (("request", "me"), ("give a FILE or amounts such as --cpu 4",)),
         (("request", "me", "--cpu", "1", "--for", "long"), ("--for: 'long' is not a duration",)),

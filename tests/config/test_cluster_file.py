@@ -174,7 +174,7 @@ def test_numbers_may_be_quoted_and_are_compared_as_numbers(tmp_path: Path) -> No
 
 
 def test_a_key_that_stands_twice_is_a_mistake(tmp_path: Path) -> None:
-    assert problems(tmp_path, "cluster: a\ncluster: b\ngroups: []\n") == ["2: cluster: stands here twice; remove one"]
+    assert problems(tmp_path, "cluster: a\ncluster: b\ngroups: []\n") == ["2: cluster: appears twice; remove one"]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: str, t
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"nowhere\.yaml: there is no such file"):
+    with pytest.raises(BadInput, match=r"nowhere\.yaml: no such file"):
         load_cluster(tmp_path / "nowhere.yaml")
 
 

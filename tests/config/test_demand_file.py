@@ -77,7 +77,7 @@ def test_a_mistake_names_its_path_and_its_fix(tmp_path: Path, item: dict[str, An
 
 @pytest.mark.parametrize("again", [{"id": "t/1"}, {"id": "t", "count": 2}, {"id": "t", "gang": {"size": 2}}])
 def test_a_task_id_belongs_to_one_task(tmp_path: Path, again: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match=r"demand\.json:\d+: tasks\[2\]: task id 't/\d' stands here twice"):
+    with pytest.raises(BadInput, match=r"demand\.json:\d+: tasks\[2\]: task id 't/\d' appears twice"):
         load_demand(write(tmp_path, [{"id": "t", "count": 2}, {"id": "u"}, again]))
 
 
@@ -91,7 +91,7 @@ def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"tasks": [], "tasks": []}', "tasks: stands twice in one place; remove one"),
+        ('{"tasks": [], "tasks": []}', "tasks: appears twice; remove one"),
         ("[" * 100_000, "is nested too deeply"),
         ('[{"id": "t", "count": ' + "9" * 5000 + "}]", "is not JSON"),
         ('[{"id": "a\\u001bb"}]', "tasks[0].id"),
@@ -146,5 +146,5 @@ def test_a_mistake_in_a_json_list_has_its_line(tmp_path: Path) -> None:
 def test_a_key_that_stands_twice_in_a_json_file_has_its_path_and_the_line_of_the_second(tmp_path: Path) -> None:
     path = tmp_path / "demand.json"
     path.write_text('[{"id": "a"},\n{"id": "b",\n"count": 1,\n"count": 2}]')
-    with pytest.raises(BadInput, match=r"demand\.json:4: \[1\]\.count: stands twice in one place; remove one"):
+    with pytest.raises(BadInput, match=r"demand\.json:4: \[1\]\.count: appears twice; remove one"):
         load_demand(path)
