@@ -15,6 +15,7 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from penstock.contract.addresses import DEFAULT_ADDRESS
+from penstock.notes import read_note as read_note  # Exported: the one way to find a service of `make run`.
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -60,7 +61,8 @@ def connect_settings(*, address: str | None = None, namespace: str | None = None
         settings["target_host"] = address
     if namespace is not None:
         settings["namespace"] = namespace
-    settings.setdefault("target_host", DEFAULT_ADDRESS)
+    if "target_host" not in settings:
+        settings["target_host"] = read_note("address") or DEFAULT_ADDRESS
     return settings
 
 

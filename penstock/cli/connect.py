@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
@@ -22,9 +21,8 @@ from penstock.cli.discovery import (
     task_queue,
     waiting_for,
 )
-from penstock.cli.failures import BadFiles, CommandFailed, Interrupted, report, wants_json
+from penstock.cli.failures import EXIT_INTERRUPTED, BadFiles, CommandFailed, Interrupted, report, wants_json
 from penstock.config.problems import BadInput
-from penstock.contract.addresses import DEFAULT_ADDRESS
 from penstock.contract.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -38,8 +36,6 @@ _CONNECT_SECONDS = 10.0
 """A server on another continent answers within it."""
 _SUSPICIOUS_SECONDS = 3.0
 """After this time without an answer, check whether any worker runs."""
-_NOTES = Path(".penstock")
-"""Where `make run` keeps its data, and notes the addresses of what it started."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -84,8 +80,11 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
-def perform(work: Coroutine[Any, Any, int], *, interrupted: int | None = None) -> NoReturn:
-    """Run a command, report its failure, and end the process with its exit status; `interrupted` is that of Ctrl-C."""
+def perform(work: Coroutine[Any, Any, int], *, until_interrupted: bool = False) -> NoReturn:
+    """Run a command, report its failure, and end the process with its exit status.
+
+    A command that runs until it is interrupted prints nothing then: Ctrl-C is how it ends.
+    """
     try:
         status = asyncio.run(work)
     except CommandFailed as failed:
@@ -93,7 +92,7 @@ def perform(work: Coroutine[Any, Any, int], *, interrupted: int | None = None) -
     except BadInput as bad:
         status = report(BadFiles(bad.problems), as_json=wants_json())
     except KeyboardInterrupt:
-        status = report(Interrupted(), as_json=wants_json()) if interrupted is None else interrupted
+        status = EXIT_INTERRUPTED if until_interrupted else report(Interrupted(), as_json=wants_json())
     finish(status)
 
 
@@ -113,11 +112,11 @@ async def at_server(target: Target, *, seconds: float | None = ANSWER_SECONDS, o
 
     With `ordering` the failure adds that the order may be carried out nevertheless.
     """
-    from penstock.connection import BadConnection, connect, flush_traces, told_settings
+    from penstock.connection import BadConnection, connect, connect_settings, flush_traces
 
     try:
-        settings = told_settings()
-        address = target.address or settings.get("target_host") or read_note("address") or DEFAULT_ADDRESS
+        settings = connect_settings(address=target.address, namespace=target.namespace)
+        address = settings["target_host"]
         async with asyncio.timeout(_CONNECT_SECONDS):
             client = await connect(address=address, namespace=target.namespace, quiet=True)
     except BadConnection as bad:
@@ -188,11 +187,3 @@ async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeou
     finally:
         if checking is not None:
             checking.cancel()
-
-
-def read_note(name: str) -> str | None:
-    """An address that `make run` noted in this directory, such as that of its server; None if it runs no such thing."""
-    try:
-        return (_NOTES / name).read_text().strip() or None
-    except OSError:
-        return None

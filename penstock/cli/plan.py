@@ -28,6 +28,7 @@ from penstock.model.demand import Demand
 T = TypeVar("T")
 
 _FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+_STANDARD_INPUT = Path("-")
 
 
 @click.command()
@@ -51,6 +52,8 @@ def plan(cluster: Path, demand: Path, slices: Path | None, placement: str | None
 
 def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> int:
     """Decide on the files and print the decision; returns the exit status."""
+    if [cluster, demand, slices].count(_STANDARD_INPUT) > 1:
+        raise click.UsageError("only one of the files can be read from standard input")
     try:
         state = load_state(cluster, demand, slices, placement)
     except BadInput as bad:

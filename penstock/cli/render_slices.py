@@ -87,7 +87,7 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
             yield "cause", found.cause
         if found.failure is not None:
             yield "failure", str(found.failure.kind) + (f": {found.failure.message}" if found.failure.message else "")
-    drain = (details.ledger and details.ledger.drain) or (found and found.drain)
+    drain = (details.ledger.drain if details.ledger else None) or (found.drain if found else None)
     if drain is not None:
         end = "deleted at the deadline even if work is left" if drain.force else "back to READY at the deadline if work is left"
         yield "drain", f"{drain.cause}; {end}"

@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 5.0
 def status(target: Target, watch: bool, as_json: bool) -> None:
     """What keeps the cluster from working normally (a pause, a recovery, a resync) comes first."""
     if watch:
-        perform(_watch(target, as_json=as_json), interrupted=0)
+        perform(_watch(target, as_json=as_json), until_interrupted=True)
     perform(_show_status(target, as_json=as_json))
 
 

@@ -58,7 +58,7 @@ class Prose:
     """
 
     def __init__(self, text: str | Text, *, label: str = "") -> None:
-        self._text = Text.from_markup(text) if isinstance(text, str) else text
+        self._text = Text.from_markup(text, emoji=False) if isinstance(text, str) else text
         self._label = label
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -106,7 +106,7 @@ class Listing(Table):
         headers = [str(column.header) for column in self.columns]
         others = [c for c in range(len(columns)) if c != self._key]
         brief = [c for c in others if max((cell.cell_len for cell in columns[c]), default=0) <= _BRIEF]
-        yield Text.from_markup(str(self.title), style=self.title_style or "")
+        yield Text.from_markup(str(self.title), emoji=False, style=self.title_style or "")
         for row in zip(*columns, strict=True):
             yield Prose(row[self._key])
             if brief:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import click
 
 from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
+from penstock.notes import read_note
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -35,8 +36,6 @@ class UiLinks(NamedTuple):
     @classmethod
     def of(cls, client: "Client", given: str | None) -> "UiLinks":
         """The UI of a server: the address that was given, else the one that `make run` noted, else where a UI usually is."""
-        from penstock.cli.connect import read_note
-
         address = client.service_client.config.target_host
         noted = read_note("ui") if address == read_note("address") else None
         known = given or os.environ.get("PENSTOCK_UI_URL") or noted

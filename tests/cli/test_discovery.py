@@ -1,4 +1,4 @@
-"""Commands that wait for a worker which is no more."""
+"""Discovery of workers, and commands whose worker has ended."""
 
 import asyncio
 import re
@@ -12,23 +12,24 @@ from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 from temporalio.client import Client
 
-from penstock.cli.connect import in_words
+from penstock.cli.connect import failures_in_words
+from penstock.cli.discovery import not_connected, pollers
 from penstock.cli.failures import EXIT_UNREACHABLE, CommandFailed
-from penstock.cli.presence import not_connected, pollers
+from penstock.contract.error_codes import ErrorCode
 
 SECONDS = 60.0
 
 
 class ServerThatLists:
-    """A server that goes on listing a worker, which last asked for work some time ago."""
+    """A server that still lists workers; each last polled so many seconds ago."""
 
     def __init__(self, *ages: float) -> None:
         now = time.time()
-        self.asked = [now - age for age in ages]
+        self.polled = [now - age for age in ages]
 
     async def describe_task_queue(self, _: DescribeTaskQueueRequest) -> DescribeTaskQueueResponse:
-        listed: list[Any] = [PollerInfo() for _ in self.asked]
-        for poller, moment in zip(listed, self.asked, strict=True):
+        listed: list[Any] = [PollerInfo() for _ in self.polled]
+        for poller, moment in zip(listed, self.polled, strict=True):
             poller.last_access_time.FromNanoseconds(int(moment * 1e9))
         return DescribeTaskQueueResponse(pollers=listed)
 
@@ -38,40 +39,41 @@ class ServerThatLists:
         return cast(Client, SimpleNamespace(namespace="default", workflow_service=self, service_client=service))
 
 
-def test_a_worker_that_has_not_asked_for_longer_than_a_poll_lasts_is_gone() -> None:
+def test_a_worker_that_has_not_polled_for_longer_than_a_poll_lasts_has_ended() -> None:
     assert len(asyncio.run(pollers(ServerThatLists(1, 59, 75, 200).client))) == 2
 
 
-def test_a_command_ends_soon_after_the_last_worker_is_taken_for_gone() -> None:
-    """At the first look the worker may still be there."""
+def test_a_command_ends_soon_after_the_last_worker_has_ended() -> None:
+    """At the first check the worker may still be listed."""
 
     async def story() -> None:
-        async with asyncio.timeout(SECONDS), in_words(ServerThatLists(65).client, 10 * SECONDS):
+        async with asyncio.timeout(SECONDS), failures_in_words(ServerThatLists(65).client, 10 * SECONDS):
             await asyncio.Event().wait()
 
-    with pytest.raises(CommandFailed) as told:
+    with pytest.raises(CommandFailed) as failed:
         asyncio.run(story())
-    assert (told.value.code, "no worker runs" in told.value.message) == (EXIT_UNREACHABLE, True)
+    assert (failed.value.code, failed.value.exit_code) == (ErrorCode.NO_WORKER, EXIT_UNREACHABLE)
+    assert "no worker runs" in failed.value.message
 
 
 @pytest.mark.parametrize("at_terminal", [True, False])
-def test_whoever_waits_at_a_terminal_is_told_once_what_for(
+def test_on_a_terminal_a_command_says_once_that_it_waits(
     at_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story() -> None:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: at_terminal)
-        async with asyncio.timeout(SECONDS), in_words(ServerThatLists(63).client, 10 * SECONDS):
+        async with asyncio.timeout(SECONDS), failures_in_words(ServerThatLists(63).client, 10 * SECONDS):
             await asyncio.Event().wait()
 
     with pytest.raises(CommandFailed):
         asyncio.run(story())
     seen = capsys.readouterr()
-    told = "waiting for a worker's answer: the last one asked for work … s ago; one that ended is missed after 70 s\n"
-    assert (seen.out, re.sub(r"\d+ s ago", "… s ago", seen.err)) == ("", told if at_terminal else "")
+    waiting = "waiting for an answer: the last worker polled … s ago; a worker that ended is noticed after 70 s\n"
+    assert (seen.out, re.sub(r"\d+ s ago", "… s ago", seen.err)) == ("", waiting if at_terminal else "")
 
 
 @pytest.mark.parametrize(
-    ("account", "told"),
+    ("error", "sentence"),
     [
         (
             'Server connection error: Transport(ConnectError("tcp", Os { code: 111, message: "Connection refused" }))',
@@ -83,5 +85,5 @@ def test_whoever_waits_at_a_terminal_is_told_once_what_for(
         ("connection timed out", "connection timed out"),
     ],
 )
-def test_a_failed_connection_is_told_in_one_sentence(account: str, told: str) -> None:
-    assert not_connected("there:1", account, tls=False).message == f"no Temporal server answers at there:1 ({told})"
+def test_a_failed_connection_is_described_in_one_sentence(error: str, sentence: str) -> None:
+    assert not_connected("there:1", error, tls=False).message == f"no Temporal server answers at there:1 ({sentence})"

@@ -1,8 +1,7 @@
 """ParsedUpdate: what operators and controllers ask for by update, and the answer. What cannot be done is refused with its fix."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from penstock.contract import names
@@ -17,7 +16,7 @@ from penstock.contract.messages import (
     DrainMessage,
     PauseMessage,
 )
-from penstock.contract.problems import LONGEST_NAME, BadMessage, read, shortened
+from penstock.contract.problems import LONGEST_NAME, BadMessage, read
 from penstock.contract.tasks import invalid_in
 from penstock.core.state.drains import confirmed_empty
 from penstock.core.state.events import (
@@ -35,10 +34,11 @@ from penstock.core.state.events import (
 )
 from penstock.core.state.signals import CLOSING, demand_event
 from penstock.core.state.state import AutoscalerState, SourceDemand
+from penstock.model.changes import config_changes
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.slices import IN_FLIGHT, DrainTerms, Slice, SliceState, StandingRequest
-from penstock.wording import counted
+from penstock.wording import counted, did_you_mean, shortened
 
 _SUGGESTED = 3
 """Names that are suggested for one that is not known."""
@@ -55,7 +55,7 @@ def read_update(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> 
     """What an update means for the state; raises `BadMessage` if it cannot be done."""
     read_update = _UPDATES.get(name)
     if read_update is None:
-        raise BadMessage(f"there is no update {name!r}; {_hint(name, _UPDATES)}")
+        raise BadMessage(f"there is no update {name!r}; {_hint(name, list(_UPDATES), 'updates')}")
     if len(raw) > LARGEST_MESSAGE:
         raise BadMessage(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {len(raw)}; send it in parts")
     if state.closing and name not in (names.CLOSE, names.APPLY_CONFIG):
@@ -87,9 +87,10 @@ def _apply_config(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpd
         raise BadMessage(f"cluster: this is {state.config.cluster}, not {config.cluster}; a cluster keeps its name")
     if config == state.config:
         doomed = ", and the cluster is being deleted" if state.closing else ""
-        return _done(f"the configuration is the same; revision {state.config_revision} stands{doomed}")
+        return _done(f"Configuration unchanged: it is revision {state.config_revision} already{doomed}")
+    changes = counted(len(config_changes(state.config, config)), "change") if state.config is not None else "the first"
     revision = state.config_revision + 1
-    return _done(f"configuration revision {revision} applies", ConfigApplied(at=at, config=config))
+    return _done(f"Applied configuration revision {revision}: {changes}", ConfigApplied(at=at, config=config))
 
 
 def _request_capacity(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -97,22 +98,24 @@ def _request_capacity(state: AutoscalerState, raw: bytes, at: datetime) -> Parse
     owner = message.owner
     if not message.wants:
         if owner not in state.standing:
-            return _done(f"{owner} has no standing request")
-        return _done(f"the standing request of {owner} is withdrawn", CapacityReleased(at=at, owner=owner))
+            return _done(f"There is no standing request {owner}")
+        return _done(f"Withdrew standing request {owner}", CapacityReleased(at=at, owner=owner))
     if message.expires is not None and message.expires <= at:
         raise BadMessage(f"expires: {message.expires:%Y-%m-%d %H:%M:%S} UTC has passed; give a later time or leave it out")
     request = StandingRequest(owner=owner, wants=message.wants, expires=message.expires)
-    return _done(f"the standing request of {owner} holds", CapacityRequested(at=at, request=request))
+    return _done(f"Standing request {owner} is active", CapacityRequested(at=at, request=request))
 
 
 def _drain_slice(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
     message = read(DrainMessage, raw)
     piece = _slice(state, message.slice_id)
     if piece.state is SliceState.DELETING:
-        return _done(f"{piece.id} is being deleted already")
+        return _done(f"Slice {piece.id} is being deleted already")
     before, terms = state.drains.get(piece.id), DrainTerms(cause=message.cause, force=message.force)
-    forced = ", by force as before; cancel that to let its work end" if before and before.force and not terms.force else ""
-    return _done(f"{piece.id} drains{forced}", DrainOrdered(at=at, slice_id=piece.id, terms=terms))
+    forced = (
+        ", still by force; cancel the drain first to let its work finish" if before and before.force and not terms.force else ""
+    )
+    return _done(f"Draining slice {piece.id}{forced}", DrainOrdered(at=at, slice_id=piece.id, terms=terms))
 
 
 def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -120,10 +123,12 @@ def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpd
     if piece.id not in state.drains and piece.state is not SliceState.DRAINING:
         raise BadMessage(f"slice_id: {piece.id} is not draining, it is {piece.state}")
     if piece.state in IN_FLIGHT:
-        raise BadMessage(f"slice_id: {piece.id} is {piece.state}, so its drain deletes it at once; another comes if it is wanted")
+        raise BadMessage(
+            f"slice_id: {piece.id} is {piece.state}, so draining deletes it at once; demand that needs a slice launches another"
+        )
     if piece.state is SliceState.DELETING or piece.id in confirmed_empty(state):
-        raise BadMessage(f"slice_id: {piece.id} is being deleted; another comes if it is wanted")
-    return _done(f"{piece.id} is told to serve again", DrainCancelled(at=at, slice_id=piece.id))
+        raise BadMessage(f"slice_id: {piece.id} is being deleted; demand that needs a slice launches another")
+    return _done(f"Cancelling the drain of slice {piece.id}: it returns to READY", DrainCancelled(at=at, slice_id=piece.id))
 
 
 def _clear_block(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -131,26 +136,25 @@ def _clear_block(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpda
     known = [group.name for group in state.config.groups] if state.config else []
     if name is not None and name not in known:
         given = shortened(name, LONGEST_NAME)
-        raise BadMessage(f"group: no group is called {given!r}; {_hint(given, known)}")
-    return _done(f"{name or 'every group'} may be asked again", BlockCleared(at=at, group=name))
+        raise BadMessage(f"group: there is no group {given!r}; {_hint(given, known, 'groups')}")
+    return _done(f"Cleared the block of {f'group {name}' if name else 'every group'}", BlockCleared(at=at, group=name))
 
 
 def _pause(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
     message = read(PauseMessage, raw)
     if state.paused is not None and message.reason in ("", state.paused):
-        return _done("the cluster is paused already")
-    return _done("nothing is launched or drained until the cluster is resumed", Paused(at=at, reason=message.reason))
+        return _done("Already paused")
+    return _done("Paused: nothing is launched or drained until the cluster is resumed", Paused(at=at, reason=message.reason))
 
 
 def _resume(state: AutoscalerState, _raw: bytes, at: datetime) -> ParsedUpdate:
-    return _done("the cluster is not paused") if state.paused is None else _done("decisions go on", Resumed(at=at))
+    return _done("Not paused") if state.paused is None else _done("Resumed", Resumed(at=at))
 
 
 def _close(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
     event = Closed(at=at, force=read(CloseMessage, raw).force)
-    how = "deleted" if event.force else "emptied and deleted"
-    are = "is" if len(state.slices) == 1 else "are"
-    return _done(f"{counted(len(state.slices), 'slice')} {are} being {how}; then the cluster is gone", event)
+    how = "Deleting" if event.force else "Draining and deleting"
+    return _done(f"{how} {counted(len(state.slices), 'slice')}, then the cluster", event)
 
 
 _UPDATES: dict[str, Callable[[AutoscalerState, bytes, datetime], ParsedUpdate]] = {
@@ -174,15 +178,9 @@ def _slice(state: AutoscalerState, slice_id: str) -> Slice:
     found = next((piece for piece in state.slices if piece.id == slice_id), None)
     if found is None:
         name = shortened(slice_id, LONGEST_NAME)
-        raise BadMessage(f"slice_id: no slice is called {name!r}; {_hint(name, [piece.id for piece in state.slices])}")
+        raise BadMessage(f"slice_id: there is no slice {name!r}; {_hint(name, [piece.id for piece in state.slices], 'slices')}")
     return found
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    """What may have been meant."""
-    some = list(known)
-    close = get_close_matches(name, some, n=_SUGGESTED)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    listed = ", ".join(some[:_SUGGESTED]) or "none"
-    return f"there are {len(some)}: {listed}{', …' if len(some) > _SUGGESTED else ''}"
+def _hint(name: str, known: Sequence[str], noun: str) -> str:
+    return did_you_mean(name, known, noun=noun, most=_SUGGESTED, listing=_SUGGESTED)
