@@ -26,7 +26,7 @@ Lookup = Callable[["Client", "Target"], Awaitable[list[str]]]
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    r"""It completes commands, options and the names of clusters, groups and slices.
+    """It completes commands, options and the names of clusters, groups and slices.
 
     Load it from the shell's start-up file:
 
@@ -34,7 +34,7 @@ def completion(shell: str) -> None:
       bash  echo 'eval "$(penstock completion bash)"' >> ~/.bashrc
       zsh   echo 'eval "$(penstock completion zsh)"' >> ~/.zshrc
       fish  penstock completion fish > ~/.config/fish/completions/penstock.fish
-    """
+    """  # noqa: D301
     from penstock.cli.main import main
 
     found = get_completion_class(shell)

@@ -35,7 +35,10 @@ def config() -> None:
 @json_option
 @server_options
 def apply(target: Target, file: Path, as_json: bool) -> None:
-    """Apply the configuration of FILE and print what it changes; start the cluster if it does not run."""
+    """Apply the configuration of FILE and print the changes.
+
+    A cluster that does not run is started.
+    """
     perform(_apply(target, file, as_json=as_json))
 
 
@@ -43,7 +46,10 @@ def apply(target: Target, file: Path, as_json: bool) -> None:
 @json_option
 @cluster_options
 def show(target: Target, as_json: bool) -> None:
-    """Print the active configuration as YAML that can be applied again, without defaults."""
+    """Print the active configuration as YAML.
+
+    The file can be applied again. Defaults are omitted.
+    """
     perform(_show(target, as_json=as_json))
 
 
@@ -52,7 +58,7 @@ def show(target: Target, as_json: bool) -> None:
 @json_option
 @server_options
 def diff(target: Target, file: Path, as_json: bool) -> None:
-    """Print what applying FILE would change, field by field.
+    """Print what applying FILE would change.
 
     Exit status: 0 if nothing, 1 if something.
     """

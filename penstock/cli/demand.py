@@ -31,9 +31,9 @@ def demand() -> None:
 @json_option
 @cluster_options
 def submit(target: Target, file: Path, source: str, as_json: bool) -> None:
-    """Submit the tasks of FILE, or of standard input if it is -; they replace the source's earlier demand.
+    """Submit the tasks of FILE, or of standard input for -.
 
-    The file is JSON or YAML as for `penstock plan`: docs/files.md.
+    They replace the source's earlier demand. The file is JSON or YAML as for `penstock plan`: docs/files.md.
     """
     perform(_submit(target, file, source, as_json=as_json))
 
@@ -43,7 +43,10 @@ def submit(target: Target, file: Path, source: str, as_json: bool) -> None:
 @json_option
 @cluster_options
 def show(target: Target, source: str | None, as_json: bool) -> None:
-    """Show the demand that the autoscaler holds: per source its epoch, revision, tasks, gangs and shapes."""
+    """Show the demand of each source.
+
+    That is the demand that the autoscaler holds: epoch, revision, tasks, gangs and shapes.
+    """
     perform(_show(target, source, as_json=as_json))
 
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, NamedTuple, NoReturn
 
 import click
@@ -39,7 +40,7 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         if command.short_help is None:
             command.short_help = entry.summary
-            command.help = f"{entry.summary}\n\n{command.help or ''}"
+            command.help = f"{entry.summary}\n\n{cleandoc(command.help or '')}"
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:

@@ -83,7 +83,7 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
         yield "ordered", f"{clock(found.ordered_at, now)} ({lapse(found.ordered_at, now)} ago)" + _because(spec.cause)
         if found.born_at is not None:
             yield "created", f"{clock(found.born_at, now)} ({lapse(found.ordered_at, found.born_at)} after the order)"
-        if found.cause:
+        if found.cause and not (found.drain and found.drain.cause == found.cause):
             yield "cause", found.cause
         if found.failure is not None:
             yield "failure", str(found.failure.kind) + (f": {found.failure.message}" if found.failure.message else "")

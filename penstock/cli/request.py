@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import ValidationError
+from rich.markup import escape
 
 from penstock.cli.connect import Target, at_cluster, cluster_options, json_option, perform
 from penstock.cli.failures import CommandFailed
 from penstock.cli.operations import print_done
-from penstock.cli.terminal import print_json
+from penstock.cli.terminal import Prose, print_json, terminal
 from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, problems_of
 from penstock.contract.error_codes import ErrorCode
@@ -67,7 +68,7 @@ async def _request(
         return 0
     print_done(autoscaler.cluster, done)
     if unmet is not None:
-        click.echo(f"It cannot be met right now ({unmet}).")
+        terminal().print(Prose(escape(f"It cannot be met right now ({unmet}).")))
     return 0
 
 

@@ -91,7 +91,10 @@ class Listing(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = [[console.render_str(str(cell)) for cell in column.cells] for column in self.columns]
-        whole = [not any(" " in cell.plain for cell in cells) for cells in columns]
+        whole = [
+            not any(" " in text for text in (str(column.header), *(cell.plain for cell in cells)))
+            for column, cells in zip(self.columns, columns, strict=True)
+        ]
         needs = [_least_width(column, cells) for column, cells in zip(self.columns, columns, strict=True)]
         available = options.max_width - 3 * len(needs) - 1
         if sum(needs) > available:

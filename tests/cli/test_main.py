@@ -44,6 +44,17 @@ def test_the_help_of_a_command_begins_with_its_line_in_the_list(name: str) -> No
     assert help_text.count(summary) == 1
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_paragraph_of_the_help_is_not_indented_further_than_the_first(name: str) -> None:
+    body = in_process(name, "--help").stdout.partition("\nOptions:")[0].split("\n\n")[1:]
+    assert all(re.match(r" {2}\S", paragraph) or "penstock " in paragraph for paragraph in body if paragraph.strip())
+
+
+@pytest.mark.parametrize("name", ["demand", "config", "sim"])
+def test_the_lines_of_subcommands_are_not_cut(name: str) -> None:
+    assert "..." not in in_process(name, "--help", COLUMNS="80").stdout.partition("Commands:")[2]
+
+
 def test_no_command_needs_temporal_for_its_help() -> None:
     modules = sorted({entry.target.partition(":")[0] for entry in COMMANDS.values()})
     code = f"import sys, {', '.join(modules)}; print('temporalio' in sys.modules)"
@@ -86,6 +97,7 @@ def test_each_shell_gets_its_completion_script(shell: str, part: str) -> None:
     script = in_process("completion", shell).stdout
     assert part in script
     assert f"_PENSTOCK_COMPLETE={shell}_complete" in script
+    assert re.search(rf"^ *{shell} .*penstock completion {shell}", in_process("completion", "--help").stdout, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize(

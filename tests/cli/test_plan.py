@@ -113,11 +113,12 @@ def test_one_task_is_explained_in_the_same_words_as_text_and_as_json(task: str, 
 
 
 @pytest.mark.parametrize("arguments", [(), ("--explain", "pretrain/9/3")])
-def test_a_narrow_terminal_breaks_no_word(arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_narrow_terminal_breaks_no_word(width: int, arguments: tuple[str, ...]) -> None:
     wide = in_process("plan", *EXAMPLES, *arguments, COLUMNS="400").stdout
-    coloured = in_process("plan", *EXAMPLES, *arguments, COLUMNS="60", FORCE_COLOR="1").stdout
+    coloured = in_process("plan", *EXAMPLES, *arguments, COLUMNS=str(width), FORCE_COLOR="1").stdout
     narrow = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    assert max(map(len, narrow.splitlines())) <= 60
+    assert max(map(len, narrow.splitlines())) <= width
     assert set(re.findall(r"[\w./=-]+", wide)) <= set(re.findall(r"[\w./=-]+", narrow))
 
 

@@ -47,7 +47,8 @@ def test_a_configuration_is_versioned_and_the_same_one_changes_nothing() -> None
     state, answer = done("apply_config", WRITTEN | {"max_slices": 9})
     assert (state.config_revision, answer) == (2, Done(message="Applied configuration revision 2: 1 change", config_revision=2))
     again, answer = done("apply_config", WRITTEN | {"max_slices": 9}, state)
-    assert (again is state, answer) == (True, Done(message="Configuration unchanged: it is revision 2 already", config_revision=2))
+    assert again is state
+    assert answer == Done(message="Configuration unchanged: it is revision 2 already", config_revision=2)
 
 
 def test_a_standing_request_is_set_replaced_and_withdrawn() -> None:
