@@ -170,16 +170,16 @@ async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeou
     from temporalio.service import RPCError
 
     async def check_workers() -> None:
-        said = False
+        announced = False
         while True:
             await asyncio.sleep(_SUSPICIOUS_SECONDS)
             with suppress(RPCError):  # The call that waits for the answer meets the same error, and reports it.
                 workers = await pollers(client)
                 if not workers:
                     return deadline.reschedule(asyncio.get_running_loop().time())
-                if not said and sys.stderr.isatty():
+                if not announced and sys.stderr.isatty():
                     click.echo(waiting_for(workers), err=True)
-                said = True
+                announced = True
 
     checking = asyncio.create_task(check_workers()) if deadline.when() is not None else None
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
 
 _POLL_SECONDS = 1.0
-"""Between two queries of what is left."""
+"""Between two queries of the remaining slices."""
 _PATIENCE_SECONDS = 10.0
 """How long one answer is waited for before the command says that there is none."""
 
@@ -111,7 +111,7 @@ async def _wait(target: Target, console: Console) -> None:
 
 
 async def _until_gone(client: "Client", cluster: str, console: Console) -> None:
-    """Show what is left until the autoscaler has completed."""
+    """Show the remaining slices until the autoscaler has completed."""
     from temporalio.client import WorkflowExecutionStatus
 
     handle = client.get_workflow_handle(autoscaler_id(cluster))
@@ -134,7 +134,7 @@ async def _until_gone(client: "Client", cluster: str, console: Console) -> None:
 
 
 async def _left(handle: "WorkflowHandle[Any, Any]") -> str:
-    """What is left, by the autoscaler's status; the deletion continues also while it does not answer."""
+    """A line about the remaining slices. While the autoscaler does not answer, the deletion continues nevertheless."""
     from temporalio.service import RPCError
 
     try:

@@ -1,4 +1,4 @@
-"""Find the workers and clusters of a server, and describe what is missing or does not answer."""
+"""Find the workers and clusters of a server, and describe missing ones and failed connections."""
 
 import os
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from temporalio.service import RPCError
 
 _POLL_SECONDS = 70.0
-"""A worker polls at least once a minute; the server goes on listing it for minutes after it ended."""
+"""A worker polls at least once a minute; the server still lists it for minutes after it ended."""
 _USE_ANOTHER = "Use another: --address HOST:PORT, or export TEMPORAL_ADDRESS=HOST:PORT"
 _SDK_MESSAGE = re.compile(r'message: "([^"]+)"|error: "?([^"{}]+?)"? }')
 """The readable part of the SDK's error about a failed connection."""
@@ -143,10 +143,10 @@ def not_connected(address: str, error: str, *, tls: bool) -> CommandFailed:
 def _sentence(error: str) -> str:
     """The readable part of an error of the SDK."""
     found = _SDK_MESSAGE.search(error)
-    said = (found[1] or found[2]) if found else error.partition(" {")[0]
-    if not _RUST_NAMES.fullmatch(said):
-        return said
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", said).lower().replace("(", ": ").replace(")", "")
+    sentence = (found[1] or found[2]) if found else error.partition(" {")[0]
+    if not _RUST_NAMES.fullmatch(sentence):
+        return sentence
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", sentence).lower().replace("(", ": ").replace(")", "")
 
 
 async def no_such_cluster(client: "Client", cluster: str) -> CommandFailed:

@@ -54,7 +54,7 @@ def titled(title: str, *, style: str = "bold", key: int = 0) -> "Listing":
 class Prose:
     """Markup folded at spaces only: a name or code longer than the line overflows instead of being broken.
 
-    `label` stands before the first line; the others are indented by as much.
+    `label` precedes the first line; the other lines are indented by its width.
     """
 
     def __init__(self, text: str | Text, *, label: str = "") -> None:
@@ -121,7 +121,7 @@ class Listing(Table):
 
 
 def _widths(columns: Sequence[Column], cells: list[list[Text]], needs: list[int], available: int) -> list[int]:
-    """The width of each column: what it needs, and of what is left as much as its longest cell asks for, in proportion.
+    """The width of each column: the least it needs, plus a share of the spare width in proportion to its longest cell.
 
     Rich's own distribution breaks words in a column whose neighbour has a longer text.
     """

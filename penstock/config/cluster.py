@@ -16,7 +16,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class LoadedCluster(NamedTuple):
-    """A configuration, and warnings about what is valid but looks wrong."""
+    """A configuration, and warnings about values that are valid but look wrong."""
 
     config: ClusterConfig
     warnings: tuple[Problem, ...]
