@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.contract.answers import ClusterStatus
 
 _ANSWER_SECONDS = 5.0
-"""How long each cluster's answer is waited for; all are queried at once."""
+"""Deadline for each cluster's answer; all are queried at once."""
 _AT_ONCE = 20
 """Queries in flight: a namespace may have hundreds of clusters."""
 
@@ -36,11 +36,11 @@ def clusters(target: Target, ended_too: bool, as_json: bool) -> None:
 async def _show(target: Target, *, ended_too: bool, as_json: bool) -> int:
     async with at_server(target) as client:
         found = await summaries(client, ended_too=ended_too)
-        place = where(client)
+        server = where(client)
     if as_json:
         click.echo(json.dumps({"clusters": [each.model_dump(mode="json") for each in found]}, indent=2, ensure_ascii=False))
     else:
-        terminal().print(clusters_view(found, place, datetime.now(UTC)))
+        terminal().print(clusters_view(found, server, datetime.now(UTC)))
     return 0
 
 

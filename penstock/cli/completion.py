@@ -84,7 +84,7 @@ def _beginning(incomplete: str, names: list[str]) -> list[str]:
 
 
 def _found(context: click.Context, lookup: Lookup) -> list[str]:
-    """What a lookup finds in time; nothing if it fails, because a shell has no use for errors while a person types."""
+    """The names that a lookup finds in time. None if it fails: an error message would end up in the middle of the typed line."""
     from penstock.cli.connect import Target, at_server
 
     given = context.params

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 """Between two queries of the remaining slices."""
 _PATIENCE_SECONDS = 10.0
-"""How long one answer is waited for before the command says that there is none."""
+"""Deadline for one answer; then the command says that there is none."""
 
 
 @click.command()

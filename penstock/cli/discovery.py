@@ -5,10 +5,10 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.cli.failures import CommandFailed
+from penstock.cli.failures import CommandFailed, suggestions
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.names import AUTOSCALER, SEARCH_ATTRIBUTES, TASK_QUEUE, autoscaler_id
-from penstock.wording import listed, similar
+from penstock.wording import listed
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -20,7 +20,7 @@ _USE_ANOTHER = "Use another: --address HOST:PORT, or export TEMPORAL_ADDRESS=HOS
 _SDK_MESSAGE = re.compile(r'message: "([^"]+)"|error: "?([^"{}]+?)"? }')
 """The readable part of the SDK's error about a failed connection."""
 _NOT_GRPC = re.compile(r"after connection: Status { code: (?:Cancelled|Internal|Unimplemented|Unknown),")
-"""How the SDK's error begins when the peer does not speak gRPC: it is a web server, or expects TLS and we use none."""
+"""Matches the SDK's error for a peer that does not speak gRPC: a web server, or a server that expects TLS when none is used."""
 _RUST_NAMES = re.compile(r"[A-Z]\w*(?:\([A-Z]\w*\)*)*")
 """A message that consists of names of Rust types, such as InvalidMessage(InvalidContentType)."""
 
@@ -48,7 +48,7 @@ async def pollers(client: "Client") -> list[float]:
 
 
 def waiting_for(workers: list[float]) -> str:
-    """What a command says while it waits for an answer: a worker that ended is listed for a while."""
+    """The message of a command that waits for an answer. The server lists a worker for a while after it ended."""
     polled = f"waiting for an answer: the last worker polled {min(workers):.0f} s ago"
     return f"{polled}; a worker that ended is noticed after {_POLL_SECONDS:.0f} s"
 
@@ -157,10 +157,8 @@ async def no_such_cluster(client: "Client", cluster: str) -> CommandFailed:
         running = await running_clusters(client)
     except RPCError as error:  # The namespace does not exist.
         return await describe_rpc_error(client, error)
-    close = similar(cluster, running)
     known = f"Running clusters: {listed(running)}" if running else "No cluster runs there"
-    fixes = [f"Did you mean {close[0]}?"] if close else []
-    fixes += [known, "Start one: penstock config apply FILE"]
+    fixes = (*suggestions(cluster, running), known, "Start one: penstock config apply FILE")
     return CommandFailed(f"no cluster {cluster!r} runs at {where(client)}", *fixes, code=ErrorCode.NO_SUCH_CLUSTER)
 
 

@@ -1,16 +1,17 @@
-"""How commands fail: exit statuses, and the error on standard error or as JSON on standard output."""
+"""Failures of commands: exit statuses, and the error on standard error or as JSON on standard output."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 import click
 
 from penstock.config.problems import Problem
 from penstock.contract.error_codes import ErrorCode
+from penstock.wording import similar
 
 EXIT_DIFFERS = 1
-"""The command did its work; what it compared differs, or something needs attention."""
+"""The command succeeded, but a comparison or check found differences."""
 EXIT_BAD_INPUT = 2
 EXIT_UNMET = 3
 EXIT_UNREACHABLE = 4
@@ -83,7 +84,7 @@ class BadFiles(CommandFailed):
 
 
 class Interrupted(CommandFailed):
-    """Ctrl-C ended the command. Nothing is printed unless the output is JSON, or there is something to say."""
+    """Ctrl-C ended the command. Without a message nothing is printed, except as JSON."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or "interrupted", code=ErrorCode.INTERRUPTED)
@@ -93,6 +94,11 @@ class Interrupted(CommandFailed):
         """Print the message, if there is one."""
         if not self._silent:
             super().show(file)
+
+
+def suggestions(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """`Did you mean a?` as a fix, if a known name resembles the given one."""
+    return tuple(f"Did you mean {close}?" for close in similar(name, known))
 
 
 def report(failed: click.ClickException, *, as_json: bool) -> int:

@@ -30,7 +30,7 @@ class ShapeDemand(Value):
 
 
 class SourceDetails(Value):
-    """What the autoscaler holds of one source; epoch and revision are -1 before its first message."""
+    """The demand of one source that the autoscaler holds; epoch and revision are -1 before its first message."""
 
     source: str
     epoch: int

@@ -68,7 +68,7 @@ def _heading(status: ClusterStatus, now: datetime) -> str:
 
 
 def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
-    """What keeps the cluster from working normally."""
+    """The reasons why the cluster does not work normally."""
     if status.closing:
         yield "[bold red]Being deleted[/]: slices are drained and deleted, nothing is launched."
     if status.paused is not None:
@@ -131,7 +131,7 @@ def _demand(status: ClusterStatus) -> Table:
 
 
 def _outcome(status: ClusterStatus) -> str:
-    """Where the demand is placed, in a line or two."""
+    """Counts of placed, deferred and unmet demand."""
     if status.evaluated_at is None:
         return "Not evaluated yet."
     tiers = [f"{status.placed[tier]:,} {tier.replace('_', ' ')}" for tier in Tier if status.placed.get(tier)]

@@ -142,7 +142,7 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def _warn_if_unused(zone: str, ever: list[Any]) -> None:
-    """Warn about a zone in which nothing was ever created, while something was in others."""
+    """Warn about a zone in which nothing was ever created, while other zones are in use."""
     used = _zones(ever)
     if zone not in used and used and not _warn_if_mistyped(zone, ever):
         click.echo(f"warning: nothing was ever created in {zone}; zones in use: {listed(used)}", err=True)

@@ -7,7 +7,7 @@ import click
 
 from penstock.cli.completion import complete_groups, complete_slices
 from penstock.cli.connect import Target, at_cluster, cluster_options, json_option, perform
-from penstock.cli.failures import CommandFailed
+from penstock.cli.failures import CommandFailed, suggestions
 from penstock.cli.render_slices import SliceDetails, slice_view, slices_view
 from penstock.cli.terminal import print_json, terminal
 from penstock.cli.ui_links import UiLinks, ui_option
@@ -15,7 +15,7 @@ from penstock.contract.answers import ClusterStatus
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.names import slice_workflow_id
 from penstock.model.slices import Slice, SliceState
-from penstock.wording import listed, similar
+from penstock.wording import listed
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
@@ -68,10 +68,8 @@ def _check_group(group: str, found: ClusterStatus) -> None:
     groups = [known.name for known in found.groups]
     if group in groups:
         return
-    close = similar(group, groups)
-    fixes = [f"Did you mean {close[0]}?"] if close else []
     known = f"Groups of {found.cluster}: {listed(groups)}" if groups else f"{found.cluster} has no groups"
-    raise CommandFailed(f"there is no group {group!r}", *fixes, known, code=ErrorCode.BAD_INPUT)
+    raise CommandFailed(f"there is no group {group!r}", *suggestions(group, groups), known, code=ErrorCode.BAD_INPUT)
 
 
 async def _show_slice(target: Target, slice_id: str, *, ui: str | None, as_json: bool) -> int:
@@ -117,6 +115,5 @@ def _in_ledger(state: "AutoscalerState", slice_id: str) -> Slice | None:
 
 def _no_such_slice(cluster: str, slice_id: str, state: "AutoscalerState") -> CommandFailed:
     names = [piece.id for piece in state.slices]
-    close = similar(slice_id, names)
-    fixes = [f"Did you mean {close[0]}?"] if close else [f"Slices of {cluster}: {listed(names, 3)}"] if names else []
+    fixes = suggestions(slice_id, names) or ((f"Slices of {cluster}: {listed(names, 3)}",) if names else ())
     return CommandFailed(f"there is no slice {slice_id!r}", *fixes, "List them: penstock slices", code=ErrorCode.NO_SUCH_SLICE)

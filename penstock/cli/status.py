@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WATCH_SECONDS = 1.0
 """Between two queries of a live view."""
 _PATIENCE_SECONDS = 5.0
-"""How long a live view waits for one answer before it shows that there is none."""
+"""Deadline for one answer of a live view; then it shows that there is none."""
 
 
 @click.command()

@@ -21,8 +21,7 @@ from penstock.contract.error_codes import ErrorCode
 def ui(target: Target, slice_id: str | None, ui: str | None, as_json: bool) -> None:
     """The workflow list, the cluster's autoscaler, its slices and inventories, and the SLICE if one is named.
 
-    The address of the UI is --ui, else PENSTOCK_UI_URL, else what `make run` noted in this directory, else guessed from that of
-    the server.
+    The address of the UI is --ui, else PENSTOCK_UI_URL, else the one that `make run` noted, else guessed from the server's.
     """
     perform(_show(target, slice_id, ui, as_json=as_json))
 

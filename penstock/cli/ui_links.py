@@ -35,7 +35,7 @@ class UiLinks(NamedTuple):
 
     @classmethod
     def of(cls, client: "Client", given: str | None) -> "UiLinks":
-        """The UI of a server: the address that was given, else the one that `make run` noted, else where a UI usually is."""
+        """The UI of a server: the given address, else the one that `make run` noted for this server, else the usual one."""
         address = client.service_client.config.target_host
         noted = read_note("ui") if address == read_note("address") else None
         known = given or os.environ.get("PENSTOCK_UI_URL") or noted
@@ -57,7 +57,7 @@ class UiLinks(NamedTuple):
 
 
 def ui_address(server: str) -> str:
-    """Where the UI of a server usually is: Temporal Cloud's own, else on the server's host, a thousand ports above the server."""
+    """The usual address of a server's UI: that of Temporal Cloud, else the server's host at a port 1000 above the server's."""
     host, _, port = server.rpartition(":")
     if host.endswith(_CLOUD_HOSTS):
         return _CLOUD_UI

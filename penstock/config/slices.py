@@ -40,7 +40,7 @@ class SliceItem(Slice):
 
 
 class SlicesFile(Value):
-    """What exists at one time. Slices are listed in the order in which they were ordered."""
+    """Slices, usage, health and standing requests at one time. Slices are listed in the order in which they were ordered."""
 
     now: Moment | None = None
     slices: tuple[SliceItem, ...] = ()

@@ -1,5 +1,6 @@
 """The command as a whole: its help, mistyped names, failures, and shell completion."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -81,6 +82,29 @@ def test_a_failure_as_json_has_its_code_its_message_and_its_fix(capsys: pytest.C
     first, second = re.split(r"(?<=^})\n", capsys.readouterr().out.strip(), maxsplit=1, flags=re.MULTILINE)
     assert json.loads(first) == {"error": {"code": "no_worker", "message": "no worker runs", "fix": "Start one: make run"}}
     assert json.loads(second) == {"error": {"code": "refused", "message": "refused"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "work"), [("plan", "penstock.cli.plan.run_plan"), ("status", "penstock.cli.connect.asyncio.run")]
+)
+def test_ctrl_c_is_status_130_without_a_message_and_an_error_under_json(
+    name: str, work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(started: object = None, *_: object, **__: object) -> None:
+        if inspect.iscoroutine(started):
+            started.close()
+        raise KeyboardInterrupt
+
+    def end(status: int) -> None:
+        raise SystemExit(status)
+
+    monkeypatch.setattr(work, interrupted)
+    monkeypatch.setattr("penstock.cli.connect.finish", end)  # The real one ends this process.
+    arguments = ("plan", "examples/cluster.yaml", "examples/demand.json") if name == "plan" else (name,)
+    done = in_process(*arguments)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
+    done = in_process(*arguments, "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (130, "interrupted")
 
 
 def test_a_wrong_option_under_json_is_json() -> None:
