@@ -1,5 +1,6 @@
 """Parse cluster.yaml: the configuration of a cluster."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,7 +11,6 @@ from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.cluster import PROVIDER_KINDS, ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
 from penstock.model.gpu import GPU_MACHINES, machines_with
 from penstock.model.units import MILLI, parse_count
-from penstock.wording import did_you_mean
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -67,12 +67,13 @@ def _count(value: Any) -> int | None:
 
 
 def _unknown_providers(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Groups whose provider does not exist."""
+    """Groups of clouds that nobody knows: slices could neither be ordered nor looked for there."""
     found = []
     for i, group in _valid(ScaleGroup, data.get("groups")).items():
         kind = group.provider.kind
         if kind not in PROVIDER_KINDS:
-            hint = did_you_mean(kind, PROVIDER_KINDS)
+            close = get_close_matches(kind, PROVIDER_KINDS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(PROVIDER_KINDS)}"
             found.append(document.problem(("groups", i, "provider", "kind"), f"there is no provider {kind!r}; {hint}"))
     return found
 
@@ -96,19 +97,19 @@ def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Prob
 
 
 def _other_gpus(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Groups of Compute Engine with other GPUs than their machine type has."""
+    """Groups of Compute Engine whose hosts have other GPUs than their machine type comes with."""
     found = []
     for i, group in _valid(ScaleGroup, data.get("groups")).items():
         machine_type, gpus = _machine_type(group), group.host.gpu_milli // MILLI
         known = GPU_MACHINES.get(machine_type) if machine_type else None
         if known is not None and gpus != known.number:
-            message = f"{gpus} contradicts {machine_type}, which has {known.number} {known.variant}; set it to {known.number}"
-            found.append(document.problem(("groups", i, "host", "gpu"), message))
+            told = f"{gpus} contradicts {machine_type}, which has {known.number} {known.variant}; set it to {known.number}"
+            found.append(document.problem(("groups", i, "host", "gpu"), told))
     return found
 
 
 def _machine_type(group: ScaleGroup) -> str | None:
-    """The machine type that the group names, else the only one that has its GPUs."""
+    """The machine type that the group names, or else the only one that has its GPUs."""
     if group.provider.kind != "gce":
         return None
     fitting = machines_with(group.device.variant or "")

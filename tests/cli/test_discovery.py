@@ -12,6 +12,7 @@ from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 from temporalio.client import Client
 
+import penstock.cli.connect
 from penstock.cli.connect import failures_in_words
 from penstock.cli.discovery import not_connected, pollers
 from penstock.cli.failures import EXIT_UNREACHABLE, CommandFailed
@@ -21,13 +22,17 @@ SECONDS = 60.0
 
 
 class ServerThatLists:
-    """A server that still lists workers; each last polled so many seconds ago."""
+    """A server that lists workers, each of which last polled so many seconds ago, and after `checks` requests none."""
 
-    def __init__(self, *ages: float) -> None:
+    def __init__(self, *ages: float, checks: int | None = None) -> None:
         now = time.time()
         self.polled = [now - age for age in ages]
+        self.checks = checks
 
     async def describe_task_queue(self, _: DescribeTaskQueueRequest) -> DescribeTaskQueueResponse:
+        if self.checks == 0:
+            return DescribeTaskQueueResponse()
+        self.checks = None if self.checks is None else self.checks - 1
         listed: list[Any] = [PollerInfo() for _ in self.polled]
         for poller, moment in zip(listed, self.polled, strict=True):
             poller.last_access_time.FromNanoseconds(int(moment * 1e9))
@@ -39,15 +44,22 @@ class ServerThatLists:
         return cast(Client, SimpleNamespace(namespace="default", workflow_service=self, service_client=service))
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands check at once, and again soon, whether a worker runs."""
+    monkeypatch.setattr(penstock.cli.connect, "_SUSPICIOUS_SECONDS", 0.01)
+
+
 def test_a_worker_that_has_not_polled_for_longer_than_a_poll_lasts_has_ended() -> None:
     assert len(asyncio.run(pollers(ServerThatLists(1, 59, 75, 200).client))) == 2
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_command_ends_soon_after_the_last_worker_has_ended() -> None:
-    """At the first check the worker may still be listed."""
+    """At the first checks the worker is still listed."""
 
     async def story() -> None:
-        async with asyncio.timeout(SECONDS), failures_in_words(ServerThatLists(65).client, 10 * SECONDS):
+        async with asyncio.timeout(SECONDS), failures_in_words(ServerThatLists(1, checks=3).client, 10 * SECONDS):
             await asyncio.Event().wait()
 
     with pytest.raises(CommandFailed) as failed:
@@ -56,13 +68,14 @@ def test_a_command_ends_soon_after_the_last_worker_has_ended() -> None:
     assert "no worker runs" in failed.value.message
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("at_terminal", [True, False])
 def test_on_a_terminal_a_command_says_once_that_it_waits(
     at_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story() -> None:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: at_terminal)
-        async with asyncio.timeout(SECONDS), failures_in_words(ServerThatLists(63).client, 10 * SECONDS):
+        async with asyncio.timeout(SECONDS), failures_in_words(ServerThatLists(1, checks=3).client, 10 * SECONDS):
             await asyncio.Event().wait()
 
     with pytest.raises(CommandFailed):

@@ -201,5 +201,5 @@ groups:
   - {name: a, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:1"}}
   - {name: b, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:2"}}
 """
-    message = "differs from that of group a in the same place; make them equal, or name a zone of its own"
-    assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {message}"]
+    told = "differs from that of group a in the same place; make them equal, or name a zone of its own"
+    assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {told}"]
