@@ -3,8 +3,9 @@
 import asyncio
 import json
 import signal
+from contextlib import suppress
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import CompletedProcess, TimeoutExpired
 from typing import Any
 
 import pytest
@@ -210,8 +211,15 @@ def test_ctrl_c_at_the_question_whether_to_delete_deletes_nothing(machine: Machi
             async with asyncio.timeout(SECONDS):
                 while not asked.endswith("[y/N]: "):
                     asked += await asyncio.to_thread(asking.stdout.read, 1)
-            asking.send_signal(signal.SIGINT)
-            assert await asyncio.to_thread(asking.wait, SECONDS) == 130
+
+            async def interrupted() -> int | None:
+                """A signal that comes just before the process begins to read the answer does not end the read."""
+                asking.send_signal(signal.SIGINT)
+                with suppress(TimeoutExpired):
+                    return await asyncio.to_thread(asking.wait, 2.0)
+                return None
+
+            assert await until(interrupted, lambda status: status is not None, seconds=SECONDS) == 130
         finally:
             asking.kill()
             _, errors = asking.communicate()
