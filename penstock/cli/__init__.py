@@ -1,1 +1,1 @@
-"""The command line: reads files, asks the library, prints tables for people and JSON for programs."""
+"""The `penstock` command: one module per command or family of commands, and `render_*` modules for its tables."""

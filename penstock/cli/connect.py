@@ -1,4 +1,4 @@
-"""How commands reach a cluster: the options, the connection, and an end when nobody answers."""
+"""Connect a command to its server and cluster: the options, the connection, deadlines, and failures in words."""
 
 import asyncio
 import functools
@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
-from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_REFUSED, CommandFailed, tell_problems
-from penstock.cli.presence import (
-    awaited,
+from penstock.cli.completion import complete_clusters
+from penstock.cli.discovery import (
+    describe_rpc_error,
     no_answer,
     no_such_cluster,
     not_connected,
     only_cluster,
     pollers,
-    rpc_in_words,
     task_queue,
+    waiting_for,
 )
+from penstock.cli.failures import EXIT_INTERRUPTED, BadFiles, CommandFailed, Interrupted, report, wants_json
 from penstock.config.problems import BadInput
+from penstock.contract.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -29,18 +31,17 @@ if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
 
 ANSWER_SECONDS = 30.0
-"""Answers take milliseconds; a worker that just took a cluster over may replay for seconds."""
+"""Answers take milliseconds; a worker that just took over a cluster may replay its history for seconds."""
 _CONNECT_SECONDS = 10.0
 """A server on another continent answers within it."""
-
 _SUSPICIOUS_SECONDS = 3.0
-"""Whenever there was no answer for so long it is worth asking whether there is a worker at all."""
+"""After this time without an answer, check whether any worker runs."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Reach(NamedTuple):
-    """What the command line says about where to go; what is None is found out."""
+class Target(NamedTuple):
+    """The cluster and the server that the command line names; None where it names none."""
 
     cluster: str | None = None
     address: str | None = None
@@ -48,74 +49,82 @@ class Reach(NamedTuple):
 
 
 def server_options(command: F) -> F:
-    """Add --address and --namespace; the command gets them as `reach`."""
+    """Add --address and --namespace; the command receives them as `target`."""
 
     @functools.wraps(command)
-    def with_reach(*args: Any, address: str | None, namespace: str | None, cluster_option: str | None = None, **rest: Any) -> Any:
-        return command(*args, reach=Reach(cluster_option, address, namespace), **rest)
+    def with_target(
+        *args: Any, address: str | None, namespace: str | None, cluster_option: str | None = None, **rest: Any
+    ) -> Any:
+        return command(*args, target=Target(cluster_option, address, namespace), **rest)
 
-    address = click.option("--address", metavar="HOST:PORT", help="Temporal server; TEMPORAL_ADDRESS does the same.")
-    namespace = click.option("--namespace", help="Temporal namespace; TEMPORAL_NAMESPACE does the same.")
-    return address(namespace(with_reach))  # type: ignore[return-value]
+    address = click.option("--address", metavar="HOST:PORT", help="Temporal server, else TEMPORAL_ADDRESS.")
+    namespace = click.option("--namespace", help="Temporal namespace, else TEMPORAL_NAMESPACE.")
+    return address(namespace(with_target))  # type: ignore[return-value]
 
 
 def cluster_options(command: F) -> F:
-    """Add --cluster, --address and --namespace; the command gets them as `reach`."""
-    meant = click.option(
-        "--cluster", "cluster_option", metavar="NAME", envvar="PENSTOCK_CLUSTER", help="Unless it is the only one that runs."
+    """Add --cluster, --address and --namespace; the command receives them as `target`."""
+    cluster = click.option(
+        "--cluster",
+        "cluster_option",
+        metavar="NAME",
+        envvar="PENSTOCK_CLUSTER",
+        shell_complete=complete_clusters,
+        help="Cluster, else PENSTOCK_CLUSTER, else the only one that runs.",
     )
-    return meant(server_options(command))
+    return cluster(server_options(command))
 
 
 def json_option(command: F) -> F:
     """Add --json."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
-def perform(work: Coroutine[Any, Any, int], *, interrupted: int = EXIT_INTERRUPTED) -> NoReturn:
-    """Do a command's work, say what kept it from being done, and end the process with its exit code."""
+def perform(work: Coroutine[Any, Any, int], *, until_interrupted: bool = False) -> NoReturn:
+    """Run a command, report its failure, and end the process with its exit status.
+
+    A command that runs until it is interrupted prints nothing then: Ctrl-C is how it ends.
+    """
     try:
-        code = asyncio.run(work)
+        status = asyncio.run(work)
     except CommandFailed as failed:
-        failed.tell()
-        code = failed.code
+        status = report(failed, as_json=wants_json())
     except BadInput as bad:
-        tell_problems(bad.problems, "error")
-        code = EXIT_BAD_INPUT
+        status = report(BadFiles(bad.problems), as_json=wants_json())
     except KeyboardInterrupt:
-        code = interrupted
-    finish(code)
+        status = EXIT_INTERRUPTED if until_interrupted else report(Interrupted(), as_json=wants_json())
+    finish(status)
 
 
-def finish(code: int) -> NoReturn:
-    """End the process at once: the SDK's own threads crash interpreters that take their time (sdk-python#300)."""
+def finish(status: int) -> NoReturn:
+    """End the process at once: threads of the Temporal SDK can crash an interpreter that shuts down (sdk-python#300)."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        code = code or 1  # Whoever read our output has gone; there is nobody left to tell.
-    os._exit(code)
+        status = status or 1  # The reader of the output has gone.
+    os._exit(status)
 
 
 @asynccontextmanager
-async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS, ordering: bool = False) -> AsyncIterator["Client"]:
-    """A connection; what goes wrong while it is used is told in words, after `seconds` that nobody answers.
+async def at_server(target: Target, *, seconds: float | None = ANSWER_SECONDS, ordering: bool = False) -> AsyncIterator["Client"]:
+    """A connection to the server. Failures while it is used become `CommandFailed`, and so do `seconds` without an answer.
 
-    With `ordering` they say that an order may be carried out all the same.
+    With `ordering` the failure adds that the order may be carried out nevertheless.
     """
     from penstock.connection import BadConnection, connect, connect_settings, flush_traces
 
     try:
-        settings = connect_settings(address=reach.address, namespace=reach.namespace)
+        settings = connect_settings(address=target.address, namespace=target.namespace)
         address = settings["target_host"]
         async with asyncio.timeout(_CONNECT_SECONDS):
-            client = await connect(address=address, namespace=reach.namespace, quiet=True)
+            client = await connect(address=address, namespace=target.namespace, quiet=True)
     except BadConnection as bad:
-        raise CommandFailed(str(bad), code=EXIT_BAD_INPUT) from None
+        raise CommandFailed(str(bad), code=ErrorCode.BAD_INPUT) from None
     except (RuntimeError, TimeoutError) as error:
         raise not_connected(address, str(error), tls=bool(settings.get("tls"))) from None
     try:
-        async with in_words(client, seconds, ordering=ordering):
+        async with failures_in_words(client, seconds, ordering=ordering):
             yield client
     finally:
         await flush_traces()
@@ -123,21 +132,21 @@ async def at_server(reach: Reach, *, seconds: float | None = ANSWER_SECONDS, ord
 
 @asynccontextmanager
 async def at_cluster(
-    reach: Reach, *, seconds: float | None = ANSWER_SECONDS, ordering: bool = False
+    target: Target, *, seconds: float | None = ANSWER_SECONDS, ordering: bool = False
 ) -> AsyncIterator["AutoscalerClient"]:
-    """The autoscaler that is meant: the one that was named, or the only one."""
+    """The autoscaler of the cluster that was named, else of the only one that runs."""
     from penstock.client import AutoscalerClient
 
-    async with at_server(reach, seconds=seconds, ordering=ordering) as client:
-        yield AutoscalerClient(client, reach.cluster or await only_cluster(client), task_queue=task_queue())
+    async with at_server(target, seconds=seconds, ordering=ordering) as client:
+        yield AutoscalerClient(client, target.cluster or await only_cluster(client), task_queue=task_queue())
 
 
 @asynccontextmanager
-async def in_words(client: "Client", seconds: float | None, *, ordering: bool = False) -> AsyncIterator[None]:
-    """Turn what the client raises into what to say about it, and say so after `seconds` without an answer."""
+async def failures_in_words(client: "Client", seconds: float | None, *, ordering: bool = False) -> AsyncIterator[None]:
+    """Turn exceptions of the client into `CommandFailed`; raise it too after `seconds` without an answer."""
     from temporalio.service import RPCError
 
-    from penstock.client import NoSuchCluster, Refused
+    from penstock.client import ClientError, NoSuchCluster
 
     try:
         async with asyncio.timeout(seconds) as deadline, _ended_early_without_worker(client, deadline):
@@ -146,35 +155,35 @@ async def in_words(client: "Client", seconds: float | None, *, ordering: bool = 
         raise await no_answer(client, ordering=ordering) from None
     except NoSuchCluster as unknown:
         raise await no_such_cluster(client, unknown.cluster) from None
-    except Refused as refused:
-        raise CommandFailed(str(refused), code=EXIT_REFUSED) from None
+    except ClientError as error:
+        raise CommandFailed(str(error), code=error.code) from None
     except RPCError as error:
-        raise await rpc_in_words(client, error) from None
+        raise await describe_rpc_error(client, error) from None
 
 
 @asynccontextmanager
 async def _ended_early_without_worker(client: "Client", deadline: asyncio.Timeout) -> AsyncIterator[None]:
-    """Bring a deadline forward as soon as nobody is there who could answer; without a deadline somebody may come.
+    """End a deadline early once no worker runs that could answer. On a terminal, say once that the command waits.
 
-    Whoever waits at a terminal is told so once.
+    Without a deadline the command waits for a worker to start.
     """
     from temporalio.service import RPCError
 
-    async def look() -> None:
-        told = False
+    async def check_workers() -> None:
+        announced = False
         while True:
             await asyncio.sleep(_SUSPICIOUS_SECONDS)
-            with suppress(RPCError):  # Whoever waits for the answer meets it too, and tells it.
+            with suppress(RPCError):  # The call that waits for the answer meets the same error, and reports it.
                 workers = await pollers(client)
                 if not workers:
                     return deadline.reschedule(asyncio.get_running_loop().time())
-                if not told and sys.stderr.isatty():
-                    click.echo(awaited(workers), err=True)
-                told = True
+                if not announced and sys.stderr.isatty():
+                    click.echo(waiting_for(workers), err=True)
+                announced = True
 
-    looking = asyncio.create_task(look()) if deadline.when() is not None else None
+    checking = asyncio.create_task(check_workers()) if deadline.when() is not None else None
     try:
         yield
     finally:
-        if looking is not None:
-            looking.cancel()
+        if checking is not None:
+            checking.cancel()

@@ -1,39 +1,43 @@
-"""The `penstock` command: where each subcommand is, and what it does in a line."""
+"""The `penstock` command: where each subcommand is defined, and its line in the help."""
 
 import io
 import sys
 
 import click
 
-from penstock.cli.lazy import Entry, LazyGroup
+from penstock.cli.lazy_group import Entry, LazyGroup
 
 SECTIONS = {
-    "How things are": {
-        "status": Entry("penstock.cli.status:status", "Show the groups, the demand, and what is wrong."),
-        "slices": Entry("penstock.cli.status:slices", "List slices."),
-        "decision": Entry("penstock.cli.status:decision", "Show what is decided now: launches, unmet demand, and why."),
-        "explain": Entry("penstock.cli.status:explain", "Explain what becomes of one task."),
+    "Observe": {
+        "clusters": Entry("penstock.cli.clusters:clusters", "List the clusters of the namespace."),
+        "status": Entry("penstock.cli.status:status", "Show groups, demand, drains and recent failures."),
+        "slices": Entry("penstock.cli.slices:slices", "List slices."),
+        "slice": Entry("penstock.cli.slices:slice_", "Show everything about one slice."),
+        "decision": Entry("penstock.cli.status:decision", "Show the current decision: launches, unmet demand, reasons."),
+        "explain": Entry("penstock.cli.status:explain", "Explain where a task is placed, or why it is not."),
+        "ui": Entry("penstock.cli.ui:ui", "Print addresses of the Temporal UI."),
     },
-    "What is wanted": {
-        "demand": Entry("penstock.cli.demand:demand", "Submit the tasks that wait, or clear them."),
-        "request": Entry("penstock.cli.demand:request", "Ask for a floor of capacity, busy or not."),
+    "Demand and configuration": {
+        "demand": Entry("penstock.cli.demand:demand", "Submit, show or clear pending tasks."),
+        "request": Entry("penstock.cli.request:request", "Request capacity that exists whether used or not."),
         "config": Entry("penstock.cli.configuration:config", "Apply, show or compare a cluster's configuration."),
     },
-    "Orders": {
-        "drain": Entry("penstock.cli.operations:drain", "Empty a slice and give it back, or cancel that."),
-        "pause": Entry("penstock.cli.operations:pause", "Stop launching and draining; slices live on."),
+    "Operate": {
+        "drain": Entry("penstock.cli.operations:drain", "Drain a slice and delete it, or cancel its drain."),
+        "pause": Entry("penstock.cli.operations:pause", "Stop launching and draining; slices keep running."),
         "resume": Entry("penstock.cli.operations:resume", "Launch and drain again."),
-        "clear-block": Entry("penstock.cli.operations:clear_block", "Ask the cloud again for a blocked group, or for all."),
-        "delete": Entry("penstock.cli.deletion:delete", "Delete a cluster: its slices, then its autoscaler."),
+        "clear-block": Entry("penstock.cli.operations:clear_block", "Try launches of a blocked group again, or of all groups."),
+        "delete": Entry("penstock.cli.delete:delete", "Delete a cluster: its slices, then its autoscaler."),
     },
-    "Checks": {
-        "verify": Entry("penstock.cli.checking:verify", "Compare ledger, workflows and cloud, now."),
-        "doctor": Entry("penstock.cli.checking:doctor", "Check the server, the worker and its clouds."),
+    "Check": {
+        "verify": Entry("penstock.cli.checks:verify", "Compare the ledger, the workflows and the cloud."),
+        "doctor": Entry("penstock.cli.checks:doctor", "Check the server, the worker and its clouds."),
     },
     "Without a server": {
         "plan": Entry("penstock.cli.plan:plan", "Decide once, on files: what would be launched, and why."),
         "schema": Entry("penstock.cli.schema:schema", "Print the JSON Schemas of files and messages."),
-        "sim": Entry("penstock.cli.sim:sim", "Look at the simulated cloud, and make trouble there."),
+        "sim": Entry("penstock.cli.sim:sim", "Inspect the simulated cloud and inject faults."),
+        "completion": Entry("penstock.cli.completion:completion", "Print the completion script of a shell."),
     },
 }
 
@@ -45,7 +49,7 @@ SECTIONS = {
 )
 @click.version_option(package_name="penstock")
 def main() -> None:
-    """Decide which slices of accelerators to create and which to give back, and explain why."""
+    """Scale slices of accelerators to the demand of job controllers, and explain every decision."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
+            stream.reconfigure(errors="replace")  # A terminal that cannot show a character shows a question mark.

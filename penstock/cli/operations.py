@@ -1,69 +1,75 @@
-"""`penstock drain`, `pause`, `resume` and `clear-block`: an operator's orders."""
+"""`penstock drain`, `pause`, `resume` and `clear-block`: an operator's commands to a cluster."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.connect import Reach, at_cluster, cluster_options, json_option, perform
-from penstock.cli.screen import print_json
+from penstock.cli.completion import complete_groups, complete_slices
+from penstock.cli.connect import Target, at_cluster, cluster_options, json_option, perform
+from penstock.cli.terminal import print_json
 from penstock.contract.answers import Done
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
 
 
-@click.command(short_help="Empty a slice and give it back, or cancel that.")
-@click.argument("slice_id", metavar="SLICE")
+@click.command()
+@click.argument("slice_id", metavar="SLICE", shell_complete=complete_slices)
 @click.option("--cause", default="operator", show_default=True, help="Why; shown wherever the drain is.")
-@click.option("--force", is_flag=True, help="Delete it at the deadline even with work on it.")
-@click.option("--cancel", is_flag=True, help="Serve again instead.")
+@click.option("--force", is_flag=True, help="Delete it at the deadline even if work is left on it.")
+@click.option("--cancel", is_flag=True, help="Cancel its drain: the slice returns to READY.")
 @json_option
 @cluster_options
-def drain(reach: Reach, slice_id: str, cause: str, force: bool, cancel: bool, as_json: bool) -> None:
-    """Empty a slice and give it back: no new work, and once the controller confirms that it is empty it is deleted.
+def drain(target: Target, slice_id: str, cause: str, force: bool, cancel: bool, as_json: bool) -> None:
+    """It gets no new work, and is deleted once the controller confirms that it is empty.
 
-    At the deadline a slice that is not empty serves again, unless the drain is forced. A drain can be cancelled until the slice
-    is being deleted.
+    At the deadline a slice that is not empty returns to READY, unless the drain is forced. A drain can be cancelled until the
+    slice is being deleted.
     """
     if cancel and force:
         raise click.UsageError("--cancel and --force exclude each other")
     if cancel:
-        perform(_order(reach, lambda autoscaler: autoscaler.cancel_drain(slice_id), as_json=as_json))
-    perform(_order(reach, lambda autoscaler: autoscaler.drain(slice_id, cause=cause, force=force), as_json=as_json))
+        perform(_operate(target, lambda autoscaler: autoscaler.cancel_drain(slice_id), as_json=as_json))
+    perform(_operate(target, lambda autoscaler: autoscaler.drain(slice_id, cause=cause, force=force), as_json=as_json))
 
 
-@click.command(short_help="Stop launching and draining; slices live on.")
+@click.command()
 @click.argument("reason", default="")
 @json_option
 @cluster_options
-def pause(reach: Reach, reason: str, as_json: bool) -> None:
-    """Stop launching and draining, for a REASON that status shows; slices live on, and demand is taken."""
-    perform(_order(reach, lambda autoscaler: autoscaler.pause(reason), as_json=as_json))
+def pause(target: Target, reason: str, as_json: bool) -> None:
+    """Status shows the REASON. Demand and usage are still accepted, and evaluated after the resume."""
+    perform(_operate(target, lambda autoscaler: autoscaler.pause(reason), as_json=as_json))
 
 
 @click.command()
 @json_option
 @cluster_options
-def resume(reach: Reach, as_json: bool) -> None:
-    """Launch and drain again."""
-    perform(_order(reach, lambda autoscaler: autoscaler.resume(), as_json=as_json))
+def resume(target: Target, as_json: bool) -> None:
+    """Ends a pause. Demand reported meanwhile is evaluated at once."""
+    perform(_operate(target, lambda autoscaler: autoscaler.resume(), as_json=as_json))
 
 
-@click.command("clear-block", short_help="Ask the cloud again for a blocked group, or for all.")
-@click.argument("group", required=False)
+@click.command("clear-block")
+@click.argument("group", required=False, shell_complete=complete_groups)
 @json_option
 @cluster_options
-def clear_block(reach: Reach, group: str | None, as_json: bool) -> None:
-    """Forget what blocks a GROUP, or every group, and ask the cloud again."""
-    perform(_order(reach, lambda autoscaler: autoscaler.clear_block(group), as_json=as_json))
+def clear_block(target: Target, group: str | None, as_json: bool) -> None:
+    """Removes the blocks of a GROUP, or of all groups, and resets their failure counts."""
+    perform(_operate(target, lambda autoscaler: autoscaler.clear_block(group), as_json=as_json))
 
 
-async def _order(reach: Reach, order: "Callable[[AutoscalerClient], Awaitable[Done]]", *, as_json: bool) -> int:
-    async with at_cluster(reach, ordering=True) as autoscaler:
-        done = await order(autoscaler)
+async def _operate(target: Target, operation: "Callable[[AutoscalerClient], Awaitable[Done]]", *, as_json: bool) -> int:
+    async with at_cluster(target, ordering=True) as autoscaler:
+        done = await operation(autoscaler)
     if as_json:
         print_json(done)
     else:
-        click.echo(f"{autoscaler.cluster}: {done.message}.")
+        print_done(autoscaler.cluster, done)
     return 0
+
+
+def print_done(cluster: str, done: Done) -> None:
+    """Print the autoscaler's answer."""
+    click.echo(f"{cluster}: {done.message.rstrip('.')}.")

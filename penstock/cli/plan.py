@@ -1,4 +1,4 @@
-"""`penstock plan`: one decision on files, like a dry run."""
+"""`penstock plan`: a dry run, one decision on files without a server."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET, tell_problems
+from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET, BadFiles, print_problems
 from penstock.cli.render_decision import print_decision, print_explanation
 from penstock.config.cluster import load_cluster
 from penstock.config.demand import load_demand
@@ -28,34 +28,37 @@ from penstock.model.demand import Demand
 
 T = TypeVar("T")
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+_STANDARD_INPUT = Path("-")
 
 
-@click.command(short_help="Decide once, on files: what would be launched, and why.")
+@click.command()
 @click.argument("cluster", type=_FILE)
 @click.argument("demand", type=_FILE)
-@click.option("--slices", type=_FILE, help="What exists now: slices, usage, health, standing requests.")
+@click.option("--slices", type=_FILE, help="Existing slices, usage, health, standing requests.")
 @click.option(
-    "--placement", type=click.Choice([str(placement) for placement in Placement]), help="Instead of the configured one."
+    "--placement",
+    type=click.Choice([str(placement) for placement in Placement]),
+    help="Placement to use instead of the configured one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as JSON.")
-@click.option("--explain", "task", metavar="TASK", help="Explain what becomes of one task.")
+@click.option("--explain", "task", metavar="TASK", help="Explain where one task is placed, or why it is not.")
 def plan(cluster: Path, demand: Path, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> None:
-    """Decide once, on files, with no server: what would be launched, what is unmet, and why.
+    """CLUSTER is a configuration, DEMAND a list of pending tasks; one of them may be - for standard input.
 
-    CLUSTER is the configuration, DEMAND the tasks that wait. Exit status: 0 with everything placed, 3 with unmet demand, 2 on
-    bad input.
+    Exit status: 0 if everything is placed, 3 with unmet demand, 2 on bad input.
     """
     raise SystemExit(run_plan(cluster, demand, slices=slices, placement=placement, as_json=as_json, task=task))
 
 
 def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> int:
-    """Decide on the files and print the outcome; returns the exit status."""
+    """Decide on the files and print the decision; returns the exit status."""
+    if [cluster, demand, slices].count(_STANDARD_INPUT) > 1:
+        raise click.UsageError("only one of the files can be read from standard input")
     try:
         state = load_state(cluster, demand, slices, placement)
     except BadInput as bad:
-        tell_problems(bad.problems, "error")
-        return EXIT_BAD_INPUT
+        raise BadFiles(bad.problems) from None
     if task is not None:
         return _explain_task(state, task, as_json=as_json)
     view = snapshot_of(state)
@@ -69,7 +72,7 @@ def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str
 
 
 def load_state(cluster: Path, demand: Path, slices: Path | None, placement: str | None) -> AutoscalerState:
-    """The state the files describe; mistakes in all of them are told at once."""
+    """The state that the files describe; raises `BadInput` with the problems of all of them."""
     problems: list[Problem] = []
 
     def attempt(load: Callable[[], T]) -> T | None:
@@ -83,10 +86,10 @@ def load_state(cluster: Path, demand: Path, slices: Path | None, placement: str 
     tasks = attempt(lambda: load_demand(demand))
     seen = attempt(lambda: load_slices(slices)) if slices else None
     if loaded and seen:
-        tell_problems(attempt(lambda: seen.check(loaded.config)) or (), "warning")
+        print_problems(attempt(lambda: seen.check(loaded.config)) or (), "warning")
     if problems or loaded is None or tasks is None:
         raise BadInput(problems)
-    tell_problems(loaded.warnings, "warning")
+    print_problems(loaded.warnings, "warning")
     return _state(loaded.config, tasks, seen.content if seen else SlicesFile())
 
 

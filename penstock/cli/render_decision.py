@@ -1,9 +1,10 @@
-"""Decisions and explanations as tables and paragraphs for a terminal."""
+"""A decision as tables, and an explanation as a paragraph, for a terminal."""
 
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from penstock.cli.screen import entries, moment, screen, titled
+from penstock.cli.terminal import Prose, entries, has_columns, moment, terminal, titled
 from penstock.contract.answers import DecisionSummary, Explanation, TaskStatus, UnmetSummary
 from penstock.model.decision import GroupDecision, Outcome, Tier
 from penstock.wording import counted, listed
@@ -16,23 +17,27 @@ _STATUS_STYLE = {TaskStatus.UNMET: "red", TaskStatus.UNKNOWN: "red", TaskStatus.
 
 
 def print_decision(summary: DecisionSummary) -> None:
-    """Print the groups, then what is unmet, then what it costs."""
-    console = screen()
+    """Print the groups, the pools, standing requests, unmet demand, and the cost."""
+    console = terminal()
     console.print(_groups_table(summary))
     if summary.pools:
         console.print(_pools_table(summary))
     for outcome in summary.standing:
         met = "[green]met[/]" if outcome.met else f"[red]unmet[/] ({outcome.code}): {escape(outcome.message)}"
-        console.print(f"Standing request of {escape(outcome.owner)}: {met}")
+        console.print(Prose(f"Standing request {escape(outcome.owner)}: {met}"))
     if summary.unmet:
         console.print(_unmet_table(summary.unmet))
-    console.print(_closing(summary))
+    console.print(Prose(_closing(summary)))
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Print the paragraph: folded at words on a terminal, and as one line elsewhere."""
-    console = screen()
-    console.print(escape(explanation.text), style=_STATUS_STYLE.get(explanation.status, ""), soft_wrap=not console.is_terminal)
+    """Print the paragraph: folded to the width of the terminal or COLUMNS, and as one line in a pipe."""
+    console = terminal()
+    style = _STATUS_STYLE.get(explanation.status, "")
+    if console.is_terminal or has_columns():
+        console.print(Prose(Text(explanation.text, style=style)))
+    else:
+        console.print(escape(explanation.text), style=style, soft_wrap=True)
 
 
 def _groups_table(summary: DecisionSummary) -> Table:
@@ -56,10 +61,10 @@ def _groups_table(summary: DecisionSummary) -> Table:
 
 
 def _why(summary: DecisionSummary, group: GroupDecision) -> str:
-    told = [group.why]
+    reasons = [group.why]
     if group.name in summary.deferred:
-        told.append(f"deferred: {summary.deferred[group.name].message}")
-    return "; ".join(told)
+        reasons.append(f"deferred: {summary.deferred[group.name].message}")
+    return "; ".join(reasons)
 
 
 def _pools_table(summary: DecisionSummary) -> Table:
@@ -97,12 +102,12 @@ def _tasks(item: UnmetSummary) -> str:
 def _closing(summary: DecisionSummary) -> str:
     placed = sum(sum(tiers.values()) for tiers in summary.placed.values())
     by_tier = {tier: sum(tiers.get(tier, 0) for tiers in summary.placed.values()) for tier in Tier}
-    told = ", ".join(f"{count} {tier.replace('_', ' ')}" for tier, count in by_tier.items() if count)
-    lines = [f"Placed {entries(placed)}{f' ({told})' if told else ''}, {sum(item.count for item in summary.unmet)} unmet."]
+    tiers = ", ".join(f"{count} {tier.replace('_', ' ')}" for tier, count in by_tier.items() if count)
+    lines = [f"Placed {entries(placed)}{f' ({tiers})' if tiers else ''}, {sum(item.count for item in summary.unmet)} unmet."]
     before, after = summary.cost_per_hour.before, summary.cost_per_hour.after
-    lines.append(f"Cost per hour: {before:,.2f} now, {after:,.2f} with what is launched and requested.")
+    lines.append(f"Cost per hour: {before:,.2f} now, {after:,.2f} once all launches are READY.")
     if summary.cost_per_hour.unpriced:
-        lines.append(f"Without groups of unknown price: {escape(listed(summary.cost_per_hour.unpriced))}.")
+        lines.append(f"Not counted, because their price is unknown: {escape(listed(summary.cost_per_hour.unpriced))}.")
     if summary.next_change_at is not None:
-        lines.append(f"Would change by itself at {moment(summary.next_change_at)}.")
+        lines.append(f"Next scheduled evaluation: {moment(summary.next_change_at)}.")
     return "\n".join(lines)

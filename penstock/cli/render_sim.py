@@ -1,4 +1,4 @@
-"""What the simulated cloud says, for a terminal."""
+"""Resources and zones of the simulated cloud for a terminal."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,18 +8,18 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.screen import lapse, titled
+from penstock.cli.terminal import lapse, titled
 from penstock.model.units import format_seconds
 
 _PHASE_STYLE = {"running": "green", "gone": "dim", "preempted": "red", "failed": "red", "deleting": "magenta"}
 _COUNTED = ("capacity", "stockout_after")
-"""Of these 0 is out of the ordinary, and unset is not."""
+"""For these 0 is a setting, and unset is the default."""
 
 
 def resources_view(items: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
     """Resources zone by zone, oldest first."""
     if not items:
-        return "Nothing exists there."
+        return "No resources."
     zones = sorted({item["zone"] for item in items})
     return Group(*(_zone_table(zone, [item for item in items if item["zone"] == zone], now) for zone in zones))
 
@@ -40,12 +40,14 @@ def _zone_table(zone: str, items: Sequence[Mapping[str, Any]], now: datetime) ->
 
 
 def behaviour_view(zone: str, behaviour: Mapping[str, Any]) -> RenderableType:
-    """What a zone does that is out of the ordinary."""
-    told = {key: value for key, value in behaviour.items() if value not in (None, False, 0) or (key in _COUNTED and value == 0)}
-    if not told:
-        return f"[bold]{escape(zone)}[/] gives everything at once and never fails."
+    """The settings of a zone that are not the default."""
+    settings = {
+        key: value for key, value in behaviour.items() if value not in (None, False, 0) or (key in _COUNTED and value == 0)
+    }
+    if not settings:
+        return f"[bold]{escape(zone)}[/] has default settings: it creates everything at once and never fails."
     lines = [f"[bold]{escape(zone)}[/]:"]
-    return Group(*lines, *(f"  {escape(key)}: {escape(_written(key, value))}" for key, value in told.items()))
+    return Group(*lines, *(f"  {escape(key)}: {escape(_written(key, value))}" for key, value in settings.items()))
 
 
 def _written(key: str, value: Any) -> str:

@@ -1,14 +1,34 @@
-"""Slices as a table."""
+"""Slices for a terminal: a page of the ledger as a table, and one slice with its timeline."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from penstock.cli.render_status import STATE_STYLE
-from penstock.cli.screen import lapse, titled
+from penstock.cli.terminal import Prose, clock, lapse, moment, titled
 from penstock.contract.answers import SlicePage
-from penstock.wording import counted
+from penstock.contract.slices import SliceLifecycle
+from penstock.model.slices import HostUsage, Slice, SliceState, SliceUsage
+from penstock.model.value import Value
+from penstock.wording import counted, listed
+
+
+class SliceDetails(Value):
+    """Everything about one slice: its row of the ledger, its own workflow's state, and its usage.
+
+    `ledger` is None once the slice has ended. `lifecycle` is None if it has no workflow.
+    """
+
+    cluster: str
+    slice_id: str
+    group: str
+    ledger: Slice | None
+    lifecycle: SliceLifecycle | None
+    usage: SliceUsage
+    workflow_id: str
+    ui: str
 
 
 def slices_view(page: SlicePage, now: datetime) -> RenderableType:
@@ -18,17 +38,110 @@ def slices_view(page: SlicePage, now: datetime) -> RenderableType:
     if not page.slices:
         return f"There is no page {page.page:,}: {counted(page.total, 'slice')} on {counted(page.pages, 'page')}."
     table = titled("Slices")
-    named = all(piece.id.startswith(f"{piece.group}-") for piece in page.slices)  # then a column for the group only costs room
+    named = all(piece.id.startswith(f"{piece.group}-") for piece in page.slices)  # Then the id already shows the group.
     table.add_column("slice", no_wrap=True, overflow="fold")
     table.add_column("state", no_wrap=True)
     table.add_column("for", justify="right", no_wrap=True)
     if not named:
         table.add_column("group", overflow="fold")
     for piece in page.slices:
-        state = f"[{STATE_STYLE[piece.state]}]{piece.state}[/]" + (" (queued)" if piece.queued else "")
-        row = (escape(piece.id), state, lapse(piece.since, now) if piece.since else "–")
+        row = (escape(piece.id), _state(piece.state, queued=piece.queued), lapse(piece.since, now) if piece.since else "–")
         table.add_row(*row, *(() if named else (escape(piece.group),)))
     return Group(table, _foot(page))
+
+
+def slice_view(details: SliceDetails, now: datetime) -> RenderableType:
+    """Facts about one slice, its hosts if usage of them was reported, and its timeline."""
+    parts: list[RenderableType] = [Prose(f"[bold]{escape(details.slice_id)}[/]: {_headline(details, now)}")]
+    facts = list(_facts(details, now))
+    longest = max(len(name) for name, _ in facts)
+    parts += [Prose(escape(text), label=f"  {name.ljust(longest)}  ") for name, text in facts]
+    if details.usage:
+        parts.append(_hosts(details, now))
+    if details.lifecycle is not None and details.lifecycle.moves:
+        parts.append(_timeline(details.lifecycle, now))
+    return Group(*parts)
+
+
+def _headline(details: SliceDetails, now: datetime) -> str:
+    """The state and its age. The slice's own workflow knows it first; the ledger follows."""
+    known = details.lifecycle or details.ledger
+    assert known is not None
+    age = f" for {lapse(known.since, now)}" if known.since is not None else ""
+    return _state(known.state, queued=known.queued) + age
+
+
+def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "cluster", details.cluster
+    yield "group", details.group
+    found = details.lifecycle
+    if found is not None:
+        spec = found.spec
+        kind = ", ".join(filter(None, (spec.variant, "preemptible" if spec.preemptible else "")))
+        yield "location", f"{spec.provider}/{spec.location}"
+        yield "hosts", f"{spec.hosts}" + (f" ({kind})" if kind else "")
+        yield "ordered", f"{clock(found.ordered_at, now)} ({lapse(found.ordered_at, now)} ago)" + _because(spec.cause)
+        if found.born_at is not None:
+            yield "created", f"{clock(found.born_at, now)} ({lapse(found.ordered_at, found.born_at)} after the order)"
+        if found.cause and not (found.drain and found.drain.cause == found.cause):
+            yield "cause", found.cause
+        if found.failure is not None:
+            yield "failure", str(found.failure.kind) + (f": {found.failure.message}" if found.failure.message else "")
+    drain = (details.ledger.drain if details.ledger else None) or (found.drain if found else None)
+    if drain is not None:
+        end = "deleted at the deadline even if work is left" if drain.force else "back to READY at the deadline if work is left"
+        yield "drain", f"{drain.cause}; {end}"
+    yield "usage", _usage(details)
+    if details.ledger is None:
+        yield "ledger", "not in the ledger: the cloud confirmed that it is gone"
+    elif found is None:
+        yield "workflow", "none runs: penstock verify describes the difference"
+    yield "UI", details.ui
+
+
+def _because(cause: str) -> str:
+    return f", for {cause}" if cause else ""
+
+
+def _usage(details: SliceDetails) -> str:
+    if not details.usage:
+        return "never reported"
+    busy = sum(not host.idle for host in details.usage)
+    return "idle" if not busy else f"{busy} of {counted(len(details.usage), 'host')} busy"
+
+
+def _hosts(details: SliceDetails, now: datetime) -> RenderableType:
+    table = titled("Hosts")
+    table.add_column("host", justify="right", no_wrap=True)
+    for name in ("usage", "reserved", "tasks"):
+        table.add_column(name, overflow="fold")
+    for number, host in enumerate(details.usage):
+        reserved = "–" if host.reserved is None else str(host.reserved)
+        table.add_row(str(number), _host_state(host, now), escape(reserved), escape(listed(host.tasks)) or "–")
+    return table
+
+
+def _host_state(host: HostUsage, now: datetime) -> str:
+    state = str(host.state) if host.state is not None else "idle" if host.idle else "busy"
+    return f"{state} for {lapse(host.idle_since, now)}" if host.idle and host.idle_since is not None else state
+
+
+def _timeline(found: SliceLifecycle, now: datetime) -> RenderableType:
+    table = titled("Timeline")
+    table.add_column("at", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    table.add_column("after", justify="right", no_wrap=True)
+    table.add_column("cause", overflow="fold")
+    before = found.ordered_at
+    for move in found.moves:
+        at = moment(move.at) if found.ordered_at.date() != now.date() else clock(move.at, now)
+        table.add_row(at, _state(move.state), lapse(before, move.at), escape(move.why))
+        before = move.at
+    return table
+
+
+def _state(state: SliceState, *, queued: bool = False) -> str:
+    return f"[{STATE_STYLE[state]}]{state}[/]" + (" (queued)" if queued else "")
 
 
 def _foot(page: SlicePage) -> str:

@@ -1,4 +1,4 @@
-"""`penstock schema`: the JSON Schema of every file and message."""
+"""`penstock schema`: the JSON Schema of every file, message and answer."""
 
 import json
 from typing import Any
@@ -6,10 +6,14 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
-from penstock.cli.failures import EXIT_BAD_INPUT
+from penstock.cli.failures import CommandFailed
+from penstock.cli.render_clusters import ClusterSummary
+from penstock.cli.render_demand import SourceDetails
+from penstock.cli.render_slices import SliceDetails
 from penstock.config.demand import DemandFile
 from penstock.config.slices import SlicesFile
 from penstock.contract.answers import ClusterStatus, DecisionSummary, DoctorReport, Explanation, SlicePage, Verdict
+from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import (
     CapacityMessage,
     ClearBlockMessage,
@@ -26,6 +30,7 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Decision
 from penstock.model.demand import Demand, Task
 from penstock.model.snapshot import Snapshot
+from penstock.wording import did_you_mean
 
 _SCHEMAS: dict[str, tuple[Any, str]] = {
     "cluster": (ClusterConfig, "validation"),
@@ -49,27 +54,31 @@ _SCHEMAS: dict[str, tuple[Any, str]] = {
     "pause-message": (PauseMessage, "validation"),
     "cluster-status": (ClusterStatus, "serialization"),
     "slice-page": (SlicePage, "serialization"),
+    "slice-details": (SliceDetails, "serialization"),
+    "cluster-summary": (ClusterSummary, "serialization"),
+    "source-details": (SourceDetails, "serialization"),
     "verdict": (Verdict, "serialization"),
-    "examination": (DoctorReport, "serialization"),
+    "doctor-report": (DoctorReport, "serialization"),
 }
-"""What may be written is described as it is read; what Penstock writes, as it is written."""
+"""Files and messages are described as Penstock reads them, answers as it writes them."""
 
 
-@click.command(short_help="Print the JSON Schemas of files and messages.")
-@click.argument("name", required=False)
+@click.command()
+@click.argument(
+    "name", required=False, shell_complete=lambda _context, _parameter, start: [n for n in _SCHEMAS if n.startswith(start)]
+)
 def schema(name: str | None) -> None:
-    """Print the JSON Schemas of every file and message, or of the one called NAME."""
-    raise SystemExit(run_schema(name))
+    """All of them by name, or only that called NAME."""
+    print_schemas(name)
 
 
-def run_schema(name: str | None) -> int:
+def print_schemas(name: str | None) -> None:
     """Print one schema, or all of them by name."""
     if name is not None and name not in _SCHEMAS:
-        click.echo(f"penstock schema: no schema is called {name!r}; schemas: {', '.join(_SCHEMAS)}", err=True)
-        return EXIT_BAD_INPUT
+        hint = did_you_mean(name, list(_SCHEMAS), noun="schemas", listing=len(_SCHEMAS))
+        raise CommandFailed(f"there is no schema {name!r}; {hint}", code=ErrorCode.BAD_INPUT)
     schemas = {key: _schema(key) for key in ([name] if name else _SCHEMAS)}
     click.echo(json.dumps(schemas[name] if name else schemas, indent=2))
-    return 0
 
 
 def _schema(name: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class AutoscalerClient:
 
     def __init__(self, client: Client, cluster: str, *, task_queue: str = names.TASK_QUEUE) -> None:
         self.cluster = cluster
-        self._client = client
+        self.client = client
         self._calls = Calls(client, cluster)
         self._task_queue = task_queue
         self._epoch = int(time.time() * 1000)
@@ -83,7 +83,7 @@ class AutoscalerClient:
         began = RecoveryBegan(at=now, id=f"start-{uuid4().hex}", reason=FIRST_START)
         attribute = SearchAttributePair(SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE), self.cluster)
         try:
-            await self._client.start_workflow(
+            await self.client.start_workflow(
                 names.AUTOSCALER,
                 replay([ConfigApplied(at=now, config=config), began]),
                 id=names.autoscaler_id(self.cluster),
@@ -193,12 +193,15 @@ class AutoscalerClient:
                 yield piece
             page, pages = found.page, found.pages
 
-    async def lifecycle(self, slice_id: str) -> SliceLifecycle:
-        """The state and the moves of one slice, from its own workflow, also after it ended; raises `NoSuchSlice`."""
-        group = names.group_named_in(slice_id)
+    async def lifecycle(self, slice_id: str, *, group: str | None = None) -> SliceLifecycle:
+        """The state and the moves of one slice, from its own workflow, also after it ended; raises `NoSuchSlice`.
+
+        Without `group` it is taken from the id.
+        """
+        group = group or names.group_named_in(slice_id)
         if group is None:
             raise NoSuchSlice(slice_id)
-        handle = self._client.get_workflow_handle(names.slice_workflow_id(self.cluster, group, slice_id))
+        handle = self.client.get_workflow_handle(names.slice_workflow_id(self.cluster, group, slice_id))
         try:
             found: SliceLifecycle = await handle.query(names.LIFECYCLE, result_type=SliceLifecycle)
         except RPCError as error:

@@ -27,9 +27,9 @@ TRIES = 20
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
 """A workflow continues as new within milliseconds, and seldom twice in a row; twenty rejections mean that something is wrong."""
 _NOT_READY = b"WorkflowNotReadyFailure"
-"""How Temporal marks an update that reached a run about to continue as new."""
+"""Temporal's mark for an update that reached a run about to continue as new."""
 _UNPROCESSED = "UnprocessedUpdate"
-"""How Temporal marks an update that it gave to a worker and got no answer for: no workflow has processed it."""
+"""Temporal's mark for an update that a worker received and did not answer: no workflow has processed it."""
 
 T = TypeVar("T")
 

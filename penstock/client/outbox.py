@@ -22,7 +22,7 @@ def as_demand(tasks: Tasks) -> Demand:
 
 
 class Outbox:
-    """What one source has sent so far, and at which revision.
+    """The demand that one source has sent so far, and its revision.
 
     An epoch begins with a snapshot, so a source that restarts takes a newer epoch and needs to remember nothing.
     """

@@ -1,1 +1,1 @@
-"""Files that people write, read into values: every mistake at once, each with its place and its fix."""
+"""Parse the files that people write, and report every problem at once, with its line and its fix."""

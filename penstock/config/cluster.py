@@ -1,4 +1,4 @@
-"""Reading cluster.yaml."""
+"""Parse cluster.yaml: the configuration of a cluster."""
 
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,14 +16,14 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class LoadedCluster(NamedTuple):
-    """A configuration, and what looks wrong with it but may be meant."""
+    """A configuration, and warnings about values that are valid but look wrong."""
 
     config: ClusterConfig
     warnings: tuple[Problem, ...]
 
 
 def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedCluster:
-    """Read a configuration, with its placement overridden if one is given; raises `BadInput` with every mistake."""
+    """Parse a configuration; `placement` overrides the file's. Raises `BadInput` with every problem."""
     document = read_document(path)
     data = document.data
     if not isinstance(data, dict):
@@ -47,14 +47,14 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
 
 
 def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Contradictions between the parts that are valid by themselves."""
-    wanted, most = data.get("placement"), data.get("max_slices")
+    """Contradictions between parts that are valid on their own."""
+    placement, max_slices = data.get("placement"), data.get("max_slices")
     found = [repeated for kind in ("pools", "groups") for repeated in repeated_names(kind, _names(data.get(kind)))]
     found += disagreements(
         groups=_valid(ScaleGroup, data.get("groups")),
         pools=_valid(Pool, data.get("pools")),
-        placement=Placement(wanted) if wanted in list(Placement) else Placement.PRIORITY,
-        max_slices=_count(most),
+        placement=Placement(placement) if placement in list(Placement) else Placement.PRIORITY,
+        max_slices=_count(max_slices),
     )
     return [document.problem(where, message) for where, message in found]
 
@@ -78,7 +78,7 @@ def _unknown_providers(document: Document, data: dict[str, Any]) -> list[Problem
 
 
 def _contradictions(document: Document, data: dict[str, Any]) -> list[tuple[Problem, bool]]:
-    """Groups that contradict the table of TPU variants; it binds only providers that buy those variants from Google."""
+    """Groups that contradict the table of TPU variants: an error (True) at Google, elsewhere a warning."""
     found = []
     for i, group in _valid(ScaleGroup, data.get("groups")).items():
         known = group.known_variant
@@ -105,7 +105,7 @@ def _provider_contradictions(document: Document, data: dict[str, Any]) -> list[P
 
 
 def _valid(model: type[T], items: Any) -> dict[int, T]:
-    """The items that are valid by themselves, by position."""
+    """The items that are valid on their own, by position."""
     found: dict[int, T] = {}
     for i, item in enumerate(items if isinstance(items, list) else []):
         try:
@@ -116,5 +116,5 @@ def _valid(model: type[T], items: Any) -> dict[int, T]:
 
 
 def _names(items: Any) -> list[object]:
-    """The names of items, whatever else is wrong with them."""
+    """The names of items, also of invalid ones."""
     return [item.get("name") if isinstance(item, dict) else None for item in (items if isinstance(items, list) else [])]

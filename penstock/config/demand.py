@@ -1,4 +1,4 @@
-"""Reading demand files: tasks one by one, or many at once with `count`."""
+"""Parse demand files: pending tasks, one by one or many at once with `count`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from penstock.model.value import JsonSchema, Value
 
 
 class DemandFile(Value):
-    """Tasks that wait, most urgent first."""
+    """Pending tasks, most urgent first."""
 
     tasks: tuple[DemandItem, ...]
 
@@ -30,7 +30,7 @@ class DemandFile(Value):
 
 
 def load_demand(path: Path) -> Demand:
-    """Read a demand file; raises `BadInput` with every mistake."""
+    """Parse a demand file, or standard input for `-`; raises `BadInput` with every problem."""
     document = read_document(path)
     if isinstance(document.data, list):
         document = document.under("tasks")
@@ -40,17 +40,17 @@ def load_demand(path: Path) -> Demand:
         raise BadInput(problems_of(error, DemandFile, document.file, document.lines)) from None
     demand = build_demand(part for item in items for part in item.parts())
     if demand.duplicate is not None:
-        message = f"task id {demand.duplicate!r} stands here twice; give every task an id of its own"
+        message = f"task id {demand.duplicate!r} appears twice; give every task its own id"
         raise BadInput([document.problem(("tasks", _second(items, demand.duplicate)), message)])
     return demand
 
 
 def _second(items: Sequence[DemandItem], task_id: str) -> int:
-    """The position of the item that brings a task id for the second time."""
+    """The position of the item in which a task id appears for the second time."""
     times = 0
     for i, item in enumerate(items):
         if task_id.startswith(item.id):
             times += build_demand(item.parts()).task_ids.count(task_id)
         if times > 1:
             return i
-    raise AssertionError("the id stands there twice")
+    raise AssertionError("the id appears twice")

@@ -1,8 +1,10 @@
-"""YAML and JSON documents with the line of every part."""
+"""Read YAML and JSON documents, from files or standard input, with the line of every part."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from penstock.model.cluster import Where
 
 
 class Document:
-    """A file's data, and the line on which each part of it stands, looked for once somebody asks."""
+    """The data of a file, and the line of each part, computed on first use."""
 
     def __init__(self, file: str, data: Any, find_lines: Callable[[], dict[Where, int]]) -> None:
         self.file = file
@@ -29,24 +31,45 @@ class Document:
         return self._find_lines()
 
     def under(self, key: str) -> "Document":
-        """The same file, as if its content stood under a key."""
+        """The same file, as if its content were under a key."""
         return Document(self.file, {key: self.data}, lambda: {(key, *where): line for where, line in self.lines.items()})
 
     def problem(self, where: Where, message: str) -> Problem:
-        """A mistake at a path of the file."""
+        """A problem at a path of the file."""
         return Problem(self.file, line_of(where, self.lines), path_text(where), message)
 
 
 def read_document(path: Path) -> Document:
-    """Read a YAML or JSON file; a file that cannot be read or parsed is bad input."""
+    """Read a YAML or JSON file, or standard input for `-`; raises `BadInput` if it cannot be read or parsed."""
+    if str(path) == "-":
+        return _read_standard_input()
     file = str(path)
     try:
         text = path.read_text(encoding="utf-8")
-        return _read_json(file, text) if path.suffix == ".json" else _read_yaml(file, text)
+        return _parse(file, text, is_json=path.suffix == ".json")
     except FileNotFoundError:
-        raise BadInput([Problem(file, None, "", "there is no such file")]) from None
+        raise BadInput([Problem(file, None, "", "no such file")]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput([Problem(file, None, "", f"cannot be read: {error}")]) from None
+
+
+def _read_standard_input() -> Document:
+    """JSON or YAML. What begins as JSON and is not may still be YAML, which also has braces."""
+    file = "standard input"
+    try:
+        text = sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput([Problem(file, None, "", f"cannot be read: {error}")]) from None
+    if text.lstrip().startswith(("[", "{")):
+        with suppress(json.JSONDecodeError):
+            json.loads(text)
+            return _parse(file, text, is_json=True)
+    return _parse(file, text, is_json=False)
+
+
+def _parse(file: str, text: str, *, is_json: bool) -> Document:
+    try:
+        return _read_json(file, text) if is_json else _read_yaml(file, text)
     except RecursionError:
         raise BadInput([Problem(file, None, "", "is nested too deeply, or refers to itself")]) from None
 
@@ -70,7 +93,7 @@ def _read_json(file: str, text: str) -> Document:
 
 
 def _repetitions(file: str, found: Located) -> list[Problem]:
-    return [Problem(file, line, path_text(where), "stands twice in one place; remove one") for where, line in found.repeated]
+    return [Problem(file, line, path_text(where), "appears twice; remove one") for where, line in found.repeated]
 
 
 def _read_yaml(file: str, text: str) -> Document:
@@ -101,7 +124,7 @@ def _note_lines(node: yaml.Node, where: Where, file: str, lines: dict[Where, int
             name = str(key.value)
             path = (*where, name)
             if name in seen:
-                repeated.append(Problem(file, key.start_mark.line + 1, path_text(path), "stands here twice; remove one"))
+                repeated.append(Problem(file, key.start_mark.line + 1, path_text(path), "appears twice; remove one"))
             seen.add(name)
             _note_lines(value, path, file, lines, repeated)
             lines[path] = key.start_mark.line + 1

@@ -1,4 +1,4 @@
-"""On which line each part of a JSON text stands: looked for only once there is a mistake to tell."""
+"""The line of every part of a JSON text; computed only to report a problem."""
 
 import json
 import re
@@ -7,18 +7,18 @@ from typing import NamedTuple
 from penstock.model.cluster import Where
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]|\n|[^\s{}\[\],:"]+')
-"""Strings, brackets, commas, ends of lines, and everything else that is a value; colons tell nothing more."""
+"""Strings, brackets, commas, newlines, and other values; colons are skipped."""
 
 
 class Located(NamedTuple):
-    """The line of every part by its path, that of its key where it has one, and each key that its object had already."""
+    """The line of every part (of its key, if it has one) by its path, and every repeated key with its line."""
 
     lines: dict[Where, int]
     repeated: list[tuple[Where, int]]
 
 
 def located(text: str) -> Located:
-    """The lines of a text that is known to be JSON."""
+    """The lines of valid JSON."""
     found = Located({}, [])
     path: list[str | int | None] = []  # one step for each object and list that is open; None before an object's next key
     line = 1

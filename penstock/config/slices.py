@@ -1,8 +1,7 @@
-"""Reading slices.yaml: what exists, what is known of it, and when."""
+"""Parse slices.yaml: the slices, usage and health that `penstock plan` starts from."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -14,6 +13,7 @@ from penstock.model.cluster import ClusterConfig, Where
 from penstock.model.slices import Health, HostUsage, Launched, Slice, SliceUsage, StandingRequest
 from penstock.model.units import Moment, Positive
 from penstock.model.value import Value
+from penstock.wording import similar
 
 
 def _one_usage_will_do(value: Any) -> Any:
@@ -27,20 +27,20 @@ UsageItem = Annotated[
 
 
 class SliceItem(Slice):
-    """A slice with its usage: per host, or one for all of its hosts; absent when unknown. `count` repeats it."""
+    """A slice with its usage: per host, or one for all hosts; absent if unknown. `count` repeats it."""
 
     usage: UsageItem | None = None
     count: Positive = 1
 
     def slices(self) -> list[Slice]:
-        """The slices this item stands for."""
+        """The slices that this item describes."""
         fields = {name: getattr(self, name) for name in Slice.model_fields}
         names = [self.id] if self.count == 1 else [f"{self.id}/{i}" for i in range(self.count)]
         return [Slice.model_construct(**fields | {"id": name}) for name in names]
 
 
 class SlicesFile(Value):
-    """What exists at a moment. Slices stand in the order in which they were ordered."""
+    """Slices, usage, health and standing requests at one time. Slices are listed in the order in which they were ordered."""
 
     now: Moment | None = None
     slices: tuple[SliceItem, ...] = ()
@@ -58,13 +58,13 @@ class SlicesFile(Value):
 
 
 class LoadedSlices(NamedTuple):
-    """What a slices file says, and where, for what can only be checked against a configuration."""
+    """A parsed slices file with its lines, for checks against a configuration."""
 
     content: SlicesFile
     document: Document
 
     def check(self, config: ClusterConfig) -> tuple[Problem, ...]:
-        """Raise `BadInput` for usage that does not fit its group; returns what looks wrong but may be meant."""
+        """Raise `BadInput` for usage that does not fit its group; returns warnings."""
         groups = {group.name: group for group in config.groups}
         problems = []
         for i, item in enumerate(self.content.slices):
@@ -84,13 +84,13 @@ class LoadedSlices(NamedTuple):
         named += [(("health", name), name) for name in self.content.health]
         for where, name in named:
             if name not in groups:
-                close = get_close_matches(name, list(groups), n=1)
+                close = similar(name, groups)
                 hint = f"; did you mean {close[0]}?" if close else ""
-                yield self.document.problem(where, f"no group is called {name!r}{hint}")
+                yield self.document.problem(where, f"there is no group {name!r}{hint}")
 
 
 def load_slices(path: Path) -> LoadedSlices:
-    """Read a slices file; raises `BadInput` with every mistake."""
+    """Parse a slices file; raises `BadInput` with every problem."""
     document = read_document(path)
     try:
         loaded = LoadedSlices(SlicesFile.model_validate(document.data), document)
@@ -105,11 +105,9 @@ def load_slices(path: Path) -> LoadedSlices:
 def _repetitions(loaded: LoadedSlices) -> list[Problem]:
     content, document = loaded
     names = Counter(piece.id for piece in content.all_slices())
-    found = [
-        document.problem(("slices",), f"slice id {n!r} stands here twice; ids are unique") for n, k in names.items() if k > 1
-    ]
+    found = [document.problem(("slices",), f"slice id {n!r} appears twice; ids are unique") for n, k in names.items() if k > 1]
     owners = [request.owner for request in content.standing]
     for i, owner in enumerate(owners):
         if owner in owners[:i]:
-            found.append(document.problem(("standing", i, "owner"), f"{owner!r} has a request already; put both in one"))
+            found.append(document.problem(("standing", i, "owner"), f"{owner!r} has a request already; merge them"))
     return found

@@ -32,8 +32,8 @@ class ErrorCode(StrEnum):
     """The autoscaler, the server or the simulated cloud refused the request; the message says why."""
     INTERRUPTED = "interrupted"
     """Ctrl-C ended the command."""
-    OUTPUT_CLOSED = "output_closed"
-    """The reader of standard output has gone."""
+    AUTOSCALER_ENDED = "autoscaler_ended"
+    """An autoscaler was terminated or failed while the command waited for its cluster to be deleted."""
 
 
 def with_code(code: ErrorCode, message: str) -> str:

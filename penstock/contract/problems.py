@@ -84,7 +84,7 @@ def path_text(where: Iterable[str | int]) -> str:
 
 
 def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
-    """One error as a sentence: what is wrong, and what to write instead."""
+    """One error as a sentence: the problem, and what to write instead."""
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         known = known_keys(model, detail["loc"][:-1])
@@ -105,7 +105,7 @@ def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _not_text(value: Any) -> str:
-    """What is wrong with a value where a text is expected."""
+    """The problem of a value where a text is expected."""
     if value is None or value == "":
         return "is empty; write a text"
     if isinstance(value, list | dict):

@@ -22,17 +22,22 @@ class Change(NamedTuple):
 
 
 def config_changes(before: ClusterConfig, after: ClusterConfig) -> tuple[Change, ...]:
-    """Groups and pools added and removed, then changed fields. Their order is no difference."""
+    """Groups and pools added or removed, then changed fields. The order of groups and pools does not count."""
     old, new = dict(_leaves(as_written(before, defaults=True))), dict(_leaves(as_written(after, defaults=True)))
     had, has = _named_parts(before), _named_parts(after)
     added_or_removed = sorted(had ^ has)
-    parts = [
-        Change(".".join(path), None, f"new {path[0][:-1]}") if path in has else Change(".".join(path), path[0][:-1], None)
-        for path in added_or_removed
-    ]
+    parts = [_added(path) if path in has else _removed(path) for path in added_or_removed]
     paths = [path for path in (*new, *(path for path in old if path not in new)) if path[:2] not in added_or_removed]
     fields = [Change(".".join(path), old.get(path), new.get(path)) for path in paths if old.get(path) != new.get(path)]
     return (*parts, *fields)
+
+
+def _added(path: Path) -> Change:
+    return Change(".".join(path), None, f"new {path[0].removesuffix('s')}")
+
+
+def _removed(path: Path) -> Change:
+    return Change(".".join(path), f"removed {path[0].removesuffix('s')}", None)
 
 
 def as_written(model: BaseModel, *, defaults: bool) -> dict[str, Any]:

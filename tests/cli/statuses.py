@@ -1,4 +1,4 @@
-"""A cluster to which everything has happened, and the screens to look at it on."""
+"""A status with every part that a view can show, and terminals to render it on."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -29,7 +29,7 @@ def later(seconds: float) -> datetime:
 
 
 def shown(view: RenderableType, width: int = 100) -> str:
-    """What a person sees, without colours; nothing may be wider than the screen."""
+    """The view without colours; no line may be wider than the terminal."""
     console = Console(width=width, highlight=False, emoji=False, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     console.print(view)
     text = console.export_text()
@@ -38,7 +38,7 @@ def shown(view: RenderableType, width: int = 100) -> str:
 
 
 def words(view: RenderableType, width: int = 200) -> str:
-    """The text in one line, for looking for sentences however they are folded."""
+    """The view in one line, to search for sentences however they are folded."""
     return " ".join(shown(view, width).split())
 
 
@@ -68,9 +68,9 @@ EVERYTHING = ClusterStatus(
     ),
     demand={
         "default": SourceStatus(epoch=0, revision=12, tasks=10_000),
-        "ray": SourceStatus(epoch=2, revision=7, tasks=40, resync_needed="revision 9 builds on 8, and 7 stands"),
+        "ray": SourceStatus(epoch=2, revision=7, tasks=40, resync_needed="revision 9 builds on 8, but 7 is the latest here"),
     },
-    resync_needed={"ray": "revision 9 builds on 8, and 7 stands"},
+    resync_needed={"ray": "revision 9 builds on 8, but 7 is the latest here"},
     evaluations=1432,
     evaluated_at=ago(4),
     next_change_at=later(90),

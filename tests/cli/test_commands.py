@@ -1,99 +1,58 @@
-"""Commands on a running service: real processes, a real server, a worker, the simulated cloud."""
+"""Commands on a running service: real processes, a Temporal server, a worker, the simulated cloud."""
 
 import asyncio
 import json
 import signal
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import CompletedProcess, TimeoutExpired
 from typing import Any
 
 import pytest
 
-from penstock.cli.render_config import config_text
 from penstock.contract.names import SEARCH_ATTRIBUTES
 from tests.activities.waiting import until
 from tests.cli.relay import relayed
 from tests.cli.running import SECONDS, Commands
+from tests.cli.scene import Scene, played
 from tests.workflows.machine import Machine
-from tests.workflows.stage import Stage, group, staged
+from tests.workflows.stage import staged
 
 NOWHERE = "127.0.0.1:9"
-DEMAND = [{"id": "work", "count": 4, "resources": {"cpu": 2}}, {"id": "huge", "resources": {"cpu": 999}}]
 
 
-class Scene:
-    """A cluster, and a directory with its files in which commands are given."""
-
-    def __init__(self, stage: Stage, folder: Path) -> None:
-        self.stage = stage
-        self.folder = folder
-        self.cluster = stage.cluster
-        self.commands = Commands(stage.machine.environment | {"PENSTOCK_CLUSTER": stage.cluster}, folder=folder)
-        (folder / "cluster.yaml").write_text(config_text(stage.config))
-        (folder / "demand.json").write_text(json.dumps(DEMAND))
-
-    async def penstock(self, *arguments: str, told: str = "") -> CompletedProcess[str]:
-        return await asyncio.to_thread(self.commands, *arguments, told=told)
-
-    async def says(self, *arguments: str, code: int = 0) -> str:
-        """What the command says; it must end with this code."""
-        done = await self.penstock(*arguments)
-        assert done.returncode == code, done.stderr + done.stdout
-        return done.stdout + done.stderr
-
-    async def json(self, *arguments: str) -> Any:
-        return await asyncio.to_thread(self.commands.json, *arguments)
-
-    async def ready(self, count: int) -> None:
-        """Wait until so many slices are READY: none of them leaves by itself."""
-        await self.stage.eventually(lambda: self.stage.autoscaler.slices(state="READY"), lambda page: page.total == count)
-
-
-def played(
-    machine: Machine, folder: Path, story: Callable[[Scene], Awaitable[None]], *, start: bool = True, **first: Any
-) -> None:
-    """Play a story on a cluster of its own, with one group in zone a."""
-
-    async def play() -> None:
-        async with staged(machine, group(**first), start=start) as stage:
-            await story(Scene(stage, folder))
-
-    asyncio.run(play())
-
-
-def test_a_cluster_is_started_fed_looked_at_and_deleted_by_commands_alone(machine: Machine, tmp_path: Path) -> None:
+def test_a_cluster_is_started_given_demand_queried_and_deleted_by_commands_alone(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
-        assert "the cluster is started" in await scene.says("config", "apply", "cluster.yaml")
-        assert "the configuration is the same" in await scene.says("config", "apply", "cluster.yaml")
-        accepted = await scene.says("demand", "submit", "demand.json")
-        assert "Accepted 5 tasks of default" in accepted
+        assert "Started the cluster" in await scene.output("config", "apply", "cluster.yaml")
+        assert "Configuration unchanged: it is revision 1 already." in await scene.output("config", "apply", "cluster.yaml")
+        accepted = await scene.output("demand", "submit", "demand.json")
+        assert "Accepted 5 tasks of source default" in accepted
         assert "penstock status --watch" in accepted
         await scene.ready(2)
 
-        status = await scene.says("status")
+        status = await scene.output("status")
         assert "2 READY" in status
         assert "1 unmet (1 insufficient_resources)" in status
-        assert "2 slices." in await scene.says("slices", "--state", "ready")
-        assert await scene.says("slices", "--page", "99") == "There is no page 99: 2 slices on 1 page.\n"
-        assert await scene.says("slices", "--group", "small", "--state", "failed") == "No slices.\n"
-        mistyped = await scene.says("slices", "--group", "smal", code=2)
-        assert mistyped == "error: no group is called 'smal'\n  Did you mean small?\n" + f"  Groups of {scene.cluster}: small\n"
-        assert "'redy' is not one of" in await scene.says("slices", "--state", "redy", code=2)
-        assert "fits on READY slices of small" in await scene.says("explain", "work/0")
-        assert "No task nobody" in await scene.says("explain", "nobody", code=2)
-        assert "insufficient_resources" in await scene.says("decision", code=3)
-        assert "agrees: 2 in the ledger, 2 slice workflows, 2 resources" in await scene.says("verify")
+        assert "2 slices." in await scene.output("slices", "--state", "ready")
+        assert await scene.output("slices", "--page", "99") == "There is no page 99: 2 slices on 1 page.\n"
+        assert await scene.output("slices", "--group", "small", "--state", "failed") == "No slices.\n"
+        mistyped = await scene.output("slices", "--group", "smal", code=2)
+        assert mistyped == "error: there is no group 'smal'\n  Did you mean small?\n" + f"  Groups of {scene.cluster}: small\n"
+        assert "'redy' is not one of" in await scene.output("slices", "--state", "redy", code=2)
+        assert "fits on READY slices of small" in await scene.output("explain", "work/0")
+        assert "No task nobody" in await scene.output("explain", "nobody", code=2)
+        assert "insufficient_resources" in await scene.output("decision", code=3)
+        assert "agrees: 2 in the ledger, 2 slice workflows, 2 resources" in await scene.output("verify")
 
-        assert "2 slices are being deleted" in await scene.says("delete", scene.cluster, "--force", "--yes")
-        assert f"no cluster '{scene.cluster}' runs" in await scene.says("status", code=5)
-        assert "agrees: 0 in the ledger" in await scene.says("verify")
+        assert "Deleting 2 slices, then the cluster." in await scene.output("delete", scene.cluster, "--force", "--yes")
+        assert f"no cluster '{scene.cluster}' runs" in await scene.output("status", code=5)
+        assert "agrees: 0 in the ledger" in await scene.output("verify")
         assert await scene.stage.cloud.existing() == []
 
     played(machine, tmp_path, story, start=False)
 
 
-def test_programs_get_json(machine: Machine, tmp_path: Path) -> None:
+def test_every_answer_is_available_as_json(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         accepted = await scene.json("demand", "submit", "demand.json", "--source", "ci")
         assert (accepted["source"], accepted["invalid"]) == ("ci", 0)
@@ -107,7 +66,7 @@ def test_programs_get_json(machine: Machine, tmp_path: Path) -> None:
         assert (await scene.json("config", "show"))["cluster"] == scene.cluster
         verdict = await scene.json("verify")
         assert (verdict["agrees"], verdict["slices"]) == (True, 2)
-        await scene.says("demand", "clear", "--source", "ci")
+        await scene.output("demand", "clear", "--source", "ci")
         assert (await scene.json("status"))["demand"]["ci"]["tasks"] == 0
         assert await scene.json("config", "diff", "cluster.yaml") == {"changes": []}
         deleted = await scene.json("delete", scene.cluster, "--force", "--yes")
@@ -116,52 +75,66 @@ def test_programs_get_json(machine: Machine, tmp_path: Path) -> None:
     played(machine, tmp_path, story)
 
 
-def test_orders_are_answered_and_shown(machine: Machine, tmp_path: Path) -> None:
+def test_an_operators_commands_are_answered_and_shown(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         await scene.ready(1)
-        assert "until the cluster is resumed" in await scene.says("pause", "moving house")
-        assert "Paused: moving house." in await scene.says("status")
-        assert "decisions go on" in await scene.says("resume")
+        assert "Paused: nothing is launched or drained until the cluster is resumed." in await scene.output(
+            "pause", "moving house"
+        )
+        assert "Paused: moving house." in await scene.output("status")
+        assert ": Resumed.\n" in await scene.output("resume")
         request = ("request", "notebooks", "--count", "2", "--cpu", "4", "--for", "8h")
-        assert await scene.says(*request) == f"{scene.cluster}: the standing request of notebooks holds.\n"
-        huge = await scene.says("request", "dreams", "--cpu", "1000")
-        assert "the standing request of dreams holds.\nIt is unmet (insufficient_resources: " in huge
+        assert await scene.output(*request) == f"{scene.cluster}: Standing request notebooks is active.\n"
+        huge = await scene.output("request", "dreams", "--cpu", "1000")
+        assert "Standing request dreams is active.\nIt cannot be met right now (insufficient_resources: " in huge
         assert (await scene.json("request", "dreams", "--cpu", "1000"))["unmet"].startswith("insufficient_resources: ")
-        await scene.says("request", "dreams", "--release")
+        await scene.output("request", "dreams", "--release")
         await scene.ready(2)
-        assert "Standing requests of notebooks." in await scene.says("status")
+        assert "Standing requests: notebooks." in await scene.output("status")
         (tmp_path / "wants.yaml").write_text("- {count: 1, resources: {cpu: 1}}\n")
-        assert "holds" in await scene.says("request", "notebooks", "wants.yaml")
-        assert "is withdrawn" in await scene.says("request", "notebooks", "--release")
-        assert "small may be asked again" in await scene.says("clear-block", "small")
+        assert "is active" in await scene.output("request", "notebooks", "wants.yaml")
+        assert "Withdrew standing request notebooks." in await scene.output("request", "notebooks", "--release")
+        assert "Cleared the block of group small." in await scene.output("clear-block", "small")
         slice_id = (await scene.json("slices"))["slices"][0]["id"]
-        assert f"{slice_id} drains" in await scene.says("drain", slice_id, "--cause", "noisy fan")
-        assert f"{slice_id} is told to serve again" in await scene.says("drain", slice_id, "--cancel")
+        assert f"Draining slice {slice_id}." in await scene.output("drain", slice_id, "--cause", "noisy fan")
+        assert f"Cancelling the drain of slice {slice_id}: it returns to READY." in await scene.output(
+            "drain", slice_id, "--cancel"
+        )
 
     played(machine, tmp_path, story, min_slices=1)
 
 
 def test_a_configuration_is_compared_applied_and_shown(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
-        assert "would change nothing" in await scene.says("config", "diff", "cluster.yaml")
+        assert "would change nothing" in await scene.output("config", "diff", "cluster.yaml")
         wider = (tmp_path / "cluster.yaml").read_text().replace("max_slices: 4", "max_slices: 9")
         (tmp_path / "wider.yaml").write_text(wider)
-        assert await scene.says("config", "diff", "wider.yaml", code=1) == "~ groups.small.max_slices: 4 → 9\n"
+        assert await scene.output("config", "diff", "wider.yaml", code=1) == "~ groups.small.max_slices: 4 → 9\n"
         (change,) = (await scene.json("config", "diff", "wider.yaml"))["changes"]
         assert change == {"path": "groups.small.max_slices", "before": "4", "after": "9"}
-        assert "configuration revision 2 applies" in await scene.says("config", "apply", "wider.yaml")
-        assert await scene.says("config", "show") == wider
+        applied = await scene.output("config", "apply", "wider.yaml")
+        assert applied.splitlines() == [
+            f"{scene.cluster}: Applied configuration revision 2: 1 change.",
+            "~ groups.small.max_slices: 4 → 9",
+            f"Next: penstock status --cluster {scene.cluster}",
+        ]
+        assert (await scene.json("config", "apply", "cluster.yaml"))["changes"] == [change | {"before": "9", "after": "4"}]
+        await scene.output("config", "apply", "wider.yaml")
+        assert await scene.output("config", "show") == wider
 
     played(machine, tmp_path, story)
 
 
-def test_what_is_refused_is_status_6_and_says_why(machine: Machine, tmp_path: Path) -> None:
+def test_a_refusal_is_status_6_with_its_reason(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
-        assert "error: slice_id: no slice is called 'nobody'" in await scene.says("drain", "nobody", code=6)
-        assert "error: group: no group is called 'smal'; did you mean small?" in await scene.says("clear-block", "smal", code=6)
-        asked = await scene.penstock("delete", scene.cluster, told="n\n")
+        assert "error: slice_id: there is no slice 'nobody'" in await scene.output("drain", "nobody", code=6)
+        assert "error: group: there is no group 'smal'; did you mean small?" in await scene.output("clear-block", "smal", code=6)
+        asked = await scene.penstock("delete", scene.cluster, given="n\n")
         assert (asked.returncode, "nothing was deleted" in asked.stderr) == (6, True)
-        assert "nobody answered" in (await scene.penstock("delete", scene.cluster)).stderr
+        assert (
+            "no answer, so nothing was deleted; --yes skips the question"
+            in (await scene.penstock("delete", scene.cluster)).stderr
+        )
         assert not (await scene.stage.autoscaler.status()).closing
 
     played(machine, tmp_path, story)
@@ -171,33 +144,37 @@ def test_a_location_that_cannot_be_listed_is_a_difference(machine: Machine, tmp_
     async def story(scene: Scene) -> None:
         await scene.ready(1)
         await scene.stage.cloud.behave(partial_lists=True)
-        told = await scene.says("verify", code=1)
-        assert f"No complete list of sim/{scene.stage.cloud.zone()}" in told
+        printed = await scene.output("verify", code=1)
+        assert f"No complete list of sim/{scene.stage.cloud.zone()}" in printed
 
     played(machine, tmp_path, story, min_slices=1)
 
 
-def test_a_view_is_kept_up_to_date_until_it_is_interrupted(machine: Machine, tmp_path: Path) -> None:
+def test_a_live_view_prints_every_change_until_ctrl_c_and_then_nothing(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         watching = scene.commands.started("status", "--watch", "--json")
         assert watching.stdout is not None
         try:
-            await scene.says("demand", "submit", "demand.json")
+            await scene.output("demand", "submit", "demand.json")
             seen: dict[str, Any] = {}
             async with asyncio.timeout(SECONDS):
                 while not seen.get("demand"):
                     seen = json.loads(await asyncio.to_thread(watching.stdout.readline))
             watching.send_signal(signal.SIGINT)
-            assert await asyncio.to_thread(watching.wait, SECONDS) == 0
+            assert await asyncio.to_thread(watching.wait, SECONDS) == 130
         finally:
             watching.kill()
-            watching.communicate()
+            rest, errors = watching.communicate()
+        assert all(json.loads(line)["cluster"] == scene.cluster for line in rest.splitlines())
+        assert errors == ""
         assert seen["demand"]["default"]["tasks"] == 5
 
     played(machine, tmp_path, story)
 
 
-def test_whoever_leaves_a_deletion_is_told_that_it_goes_on_and_how_to_see_it(machine: Machine, tmp_path: Path) -> None:
+def test_ctrl_c_while_waiting_for_a_deletion_says_that_it_continues_and_how_to_follow_it(
+    machine: Machine, tmp_path: Path
+) -> None:
     async def story(scene: Scene) -> None:
         await scene.ready(1)
         await scene.stage.cloud.behave(delete_latency=3600)
@@ -211,12 +188,12 @@ def test_whoever_leaves_a_deletion_is_told_that_it_goes_on_and_how_to_see_it(mac
             assert await asyncio.to_thread(leaving.wait, SECONDS) == 130
         finally:
             leaving.kill()
-            _, told = leaving.communicate()
-        assert told.split("\n") == [
+            _, errors = leaving.communicate()
+        assert errors.split("\n") == [
             "",
-            f"The deletion of {scene.cluster} goes on.",
+            f"The deletion of {scene.cluster} continues.",
             f"  Watch it: penstock status --watch --cluster {scene.cluster}",
-            f"  Stay until it is gone: penstock delete {scene.cluster}",
+            f"  Wait for its end: penstock delete {scene.cluster}",
             "",
         ]
         assert (await scene.stage.autoscaler.status()).closing
@@ -225,7 +202,7 @@ def test_whoever_leaves_a_deletion_is_told_that_it_goes_on_and_how_to_see_it(mac
     played(machine, tmp_path, story, min_slices=1)
 
 
-def test_ctrl_c_answers_the_question_whether_to_delete(machine: Machine, tmp_path: Path) -> None:
+def test_ctrl_c_at_the_question_whether_to_delete_deletes_nothing(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         asking = scene.commands.started("delete", scene.cluster)
         assert asking.stdout is not None
@@ -234,39 +211,47 @@ def test_ctrl_c_answers_the_question_whether_to_delete(machine: Machine, tmp_pat
             async with asyncio.timeout(SECONDS):
                 while not asked.endswith("[y/N]: "):
                     asked += await asyncio.to_thread(asking.stdout.read, 1)
-            asking.send_signal(signal.SIGINT)
-            assert await asyncio.to_thread(asking.wait, SECONDS) == 6
+
+            async def interrupted() -> int | None:
+                """A signal that comes just before the process begins to read the answer does not end the read."""
+                asking.send_signal(signal.SIGINT)
+                with suppress(TimeoutExpired):
+                    return await asyncio.to_thread(asking.wait, 2.0)
+                return None
+
+            assert await until(interrupted, lambda status: status is not None, seconds=SECONDS) == 130
         finally:
             asking.kill()
-            _, told = asking.communicate()
-        assert "nobody answered, so nothing was deleted" in told
+            _, errors = asking.communicate()
+        assert errors.strip() == "error: nothing was deleted"
+        assert not (await scene.stage.autoscaler.status()).closing
 
     played(machine, tmp_path, story)
 
 
-def test_a_view_outlasts_its_server_and_shows_nothing_but_itself(machine: Machine, tmp_path: Path) -> None:
+def test_a_live_view_outlasts_an_outage_of_its_server_without_errors(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with relayed(machine.port) as relay:
             watching = scene.commands.started("status", "--watch", "--json", "--address", relay.address)
             assert watching.stdout is not None
             try:
                 seen = json.loads(await asyncio.to_thread(watching.stdout.readline))
-                relay.away()
+                relay.cut()
                 await until(relay.refusals, lambda tries: tries > 8, seconds=SECONDS)
-                await scene.says("demand", "submit", "demand.json")
-                relay.back()
+                await scene.output("demand", "submit", "demand.json")
+                relay.mend()
                 async with asyncio.timeout(SECONDS):
                     while not seen["demand"]:
                         seen = json.loads(await asyncio.to_thread(watching.stdout.readline))
             finally:
                 watching.kill()
-                _, told = watching.communicate()
-            assert told == ""
+                _, errors = watching.communicate()
+            assert errors == ""
 
     played(machine, tmp_path, story)
 
 
-def test_the_only_cluster_is_meant_and_one_of_several_must_be_named(machine: Machine, tmp_path: Path) -> None:
+def test_the_only_cluster_is_the_default_and_one_of_several_must_be_named(machine: Machine, tmp_path: Path) -> None:
     penstock = Commands(machine.environment, folder=tmp_path)
 
     async def status() -> CompletedProcess[str]:
@@ -278,53 +263,53 @@ def test_the_only_cluster_is_meant_and_one_of_several_must_be_named(machine: Mac
         async with staged(machine) as other:
             asked = await until(status, lambda done: done.returncode == 5, seconds=SECONDS)
             assert all(name in asked.stderr for name in (scene.cluster, other.cluster, "--cluster", "PENSTOCK_CLUSTER"))
-        mistyped = await scene.says("status", "--cluster", f"{scene.cluster}x", code=5)
+        mistyped = await scene.output("status", "--cluster", f"{scene.cluster}x", code=5)
         assert f"Did you mean {scene.cluster}?" in mistyped
-        assert f"Did you mean {scene.cluster}?" in await scene.says("verify", "--cluster", f"{scene.cluster}x", code=5)
+        assert f"Did you mean {scene.cluster}?" in await scene.output("verify", "--cluster", f"{scene.cluster}x", code=5)
 
     played(machine, tmp_path, story)
 
 
-def test_a_server_without_a_worker_is_told_from_no_server(machine: Machine, tmp_path: Path) -> None:
+def test_a_server_without_a_worker_is_not_reported_as_no_server(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
-        scene.commands.environment["PENSTOCK_TASK_QUEUE"] = "nobody-works-here"
-        assert "warning: no worker runs" in await scene.says("config", "apply", "cluster.yaml")
-        assert "no worker runs on task queue 'nobody-works-here'" in await scene.says("status", code=4)
-        assert "no worker runs" in await scene.says("verify", code=4)
-        told = await scene.says("pause", code=4)
-        assert "no worker runs" in told
-        assert "The server may have the order: then it is carried out once a worker runs" in told
-        assert "no worker runs" in await scene.says("demand", "submit", "demand.json", code=4)
-        examined = await scene.json("doctor")
-        assert [finding["ok"] for finding in examined["findings"]] == [True, False]
+        scene.commands.environment["PENSTOCK_TASK_QUEUE"] = "no-such-queue"
+        assert "warning: no worker runs" in await scene.output("config", "apply", "cluster.yaml")
+        assert "no worker runs on task queue 'no-such-queue'" in await scene.output("status", code=4)
+        assert "no worker runs" in await scene.output("verify", code=4)
+        printed = await scene.output("pause", code=4)
+        assert "no worker runs" in printed
+        assert "The order may have reached the server: then it is carried out once a worker runs" in printed
+        assert "no worker runs" in await scene.output("demand", "submit", "demand.json", code=4)
+        report = await scene.json("doctor")
+        assert [finding["ok"] for finding in report["findings"]] == [True, False]
 
     played(machine, tmp_path, story, start=False)
 
 
-def test_a_server_that_no_worker_prepared_is_refused_with_what_prepares_it(tmp_path: Path) -> None:
+def test_missing_search_attributes_are_reported_with_the_command_that_adds_them(tmp_path: Path) -> None:
     bare = Machine(tmp_path)
     bare.server.start()
     try:
         bare.await_server()
-        told = Commands({"TEMPORAL_ADDRESS": bare.address})("config", "apply", "examples/cluster.yaml")
+        done = Commands({"TEMPORAL_ADDRESS": bare.address})("config", "apply", "examples/cluster.yaml")
     finally:
         bare.server.kill()
-    assert told.returncode == 6
-    assert f"A worker registers them when it starts: TEMPORAL_ADDRESS={bare.address} python -m worker" in told.stderr
-    assert f"temporal operator search-attribute create --address {bare.address} --namespace default" in told.stderr
-    assert all(f"--name {name} --type Keyword" in told.stderr for name in SEARCH_ATTRIBUTES)
+    assert done.returncode == 6
+    assert f"A worker registers them when it starts: TEMPORAL_ADDRESS={bare.address} python -m worker" in done.stderr
+    assert f"temporal operator search-attribute create --address {bare.address} --namespace default" in done.stderr
+    assert all(f"--name {name} --type Keyword" in done.stderr for name in SEARCH_ATTRIBUTES)
 
 
-def test_the_doctor_finds_server_worker_clusters_and_clouds_well(machine: Machine, tmp_path: Path) -> None:
+def test_the_doctor_checks_server_worker_clusters_and_clouds(machine: Machine, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         await scene.ready(1)
-        examined = await scene.json("doctor")
-        subjects = [finding["subject"] for finding in examined["findings"]]
+        report = await scene.json("doctor")
+        subjects = [finding["subject"] for finding in report["findings"]]
         assert {"server", "worker", "search attributes", scene.cluster} <= set(subjects)
         assert f"{scene.cluster}: sim/{scene.stage.cloud.zone()}" in subjects
         await scene.stage.cloud.behave(permission_denied="project")
-        told = await scene.says("doctor", code=1)
-        assert "give the worker's credentials access to" in told
+        printed = await scene.output("doctor", code=1)
+        assert "give the worker's credentials access to" in printed
 
     played(machine, tmp_path, story, min_slices=1)
 
@@ -332,57 +317,57 @@ def test_the_doctor_finds_server_worker_clusters_and_clouds_well(machine: Machin
 @pytest.mark.parametrize(
     "arguments", [("status",), ("config", "apply", "examples/cluster.yaml"), ("demand", "clear"), ("verify",)]
 )
-def test_no_server_is_status_4_and_says_how_to_start_or_point_to_one(arguments: tuple[str, ...]) -> None:
-    told = Commands({"TEMPORAL_ADDRESS": NOWHERE})(*arguments)
-    assert told.returncode == 4
-    assert f"error: no Temporal server answers at {NOWHERE} (Connection refused)" in told.stderr
-    assert "make run" in told.stderr
-    assert "--address HOST:PORT" in told.stderr
+def test_no_server_is_status_4_with_how_to_start_or_name_one(arguments: tuple[str, ...]) -> None:
+    done = Commands({"TEMPORAL_ADDRESS": NOWHERE})(*arguments)
+    assert done.returncode == 4
+    assert f"error: no Temporal server answers at {NOWHERE} (Connection refused)" in done.stderr
+    assert "make run" in done.stderr
+    assert "--address HOST:PORT" in done.stderr
 
 
-def test_whatever_else_answers_is_told_from_a_server(machine: Machine) -> None:
+def test_a_web_server_is_not_taken_for_a_temporal_server(machine: Machine) -> None:
     other = machine.url.removeprefix("http://")
-    told = Commands({"TEMPORAL_ADDRESS": other})("status")
-    assert told.returncode == 4
-    assert told.stderr.startswith(f"error: something answers at {other} that is not a Temporal server (is this the UI's port?)\n")
+    done = Commands({"TEMPORAL_ADDRESS": other})("status")
+    assert done.returncode == 4
+    assert done.stderr.startswith(f"error: what answers at {other} is not a Temporal server; is it the port of the UI?\n")
 
 
-def test_the_doctor_says_that_there_is_no_server() -> None:
-    told = Commands()("doctor", "--address", NOWHERE)
-    assert (told.returncode, f"✗ server: no Temporal server answers at {NOWHERE}" in told.stdout) == (1, True)
+def test_the_doctor_reports_a_missing_server() -> None:
+    done = Commands()("doctor", "--address", NOWHERE)
+    assert (done.returncode, f"✗ server: no Temporal server answers at {NOWHERE}" in done.stdout) == (1, True)
 
 
-def test_the_service_that_runs_in_this_directory_is_meant(tmp_path: Path) -> None:
+def test_the_service_of_this_directory_is_the_default(tmp_path: Path) -> None:
     (tmp_path / ".penstock").mkdir()
     (tmp_path / ".penstock" / "address").write_text(f"{NOWHERE}\n")
     assert f"at {NOWHERE}" in Commands(folder=tmp_path)("status").stderr
 
 
-def test_every_mistake_in_a_file_is_told_with_its_line_before_anything_is_sent(tmp_path: Path) -> None:
+def test_every_problem_of_a_file_is_reported_with_its_line_before_anything_is_sent(tmp_path: Path) -> None:
     (tmp_path / "demand.yaml").write_text("- {id: a, cpus: 1}\n- {id: b, resources: {cpu: many}}\n")
     (tmp_path / "cluster.yaml").write_text("cluster: c\ngroups:\n  - {name: a, max_slices: x}\n")
     (tmp_path / "wants.yaml").write_text("- {count: 1, resource: {cpu: 1}}\n")
     penstock = Commands({"TEMPORAL_ADDRESS": NOWHERE}, folder=tmp_path)
-    for arguments, mistakes in (
+    for arguments, problems in (
         (
             ("demand", "submit", "demand.yaml"),
             ("demand.yaml:1: tasks[0].cpus: unknown key", "demand.yaml:2: tasks[1].resources.cpu"),
         ),
         (("config", "apply", "cluster.yaml"), ("cluster.yaml:3: groups[0].max_slices: 'x' is not a number",)),
         (("demand", "submit", "cluster.yaml"), ("cluster.yaml:1: cluster: unknown key; known keys: tasks",)),
-        (("config", "diff", "missing.yaml"), ("missing.yaml: there is no such file",)),
+        (("config", "diff", "missing.yaml"), ("missing.yaml: no such file",)),
         (("request", "me", "wants.yaml"), ("wants.yaml:1: wants[0].resource: unknown key; did you mean resources?",)),
-        (("request", "me"), ("give a FILE or amounts such as --cpu 4",)),
+        (("request", "me"), ("give either a FILE or amounts such as --cpu 4",)),
         (("request", "me", "--cpu", "1", "--for", "long"), ("--for: 'long' is not a duration",)),
     ):
-        told = penstock(*arguments)
-        assert told.returncode == 2
-        assert all(mistake in told.stderr for mistake in mistakes), told.stderr
+        done = penstock(*arguments)
+        assert done.returncode == 2
+        assert all(problem in done.stderr for problem in problems), done.stderr
 
 
-def test_of_thousands_of_mistakes_the_first_are_told_and_the_rest_counted(tmp_path: Path) -> None:
+def test_of_thousands_of_problems_the_first_are_printed_and_the_rest_counted(tmp_path: Path) -> None:
     (tmp_path / "demand.json").write_text(json.dumps([{"id": f"t{i}", "colour": "red"} for i in range(2000)], indent=1))
-    told = Commands({"TEMPORAL_ADDRESS": NOWHERE}, folder=tmp_path)("demand", "submit", "demand.json")
-    lines = told.stderr.splitlines()
-    assert (told.returncode, len(lines), lines[-1]) == (2, 31, "and 1,970 more")
+    done = Commands({"TEMPORAL_ADDRESS": NOWHERE}, folder=tmp_path)("demand", "submit", "demand.json")
+    lines = done.stderr.splitlines()
+    assert (done.returncode, len(lines), lines[-1]) == (2, 31, "and 1,970 more")
     assert lines[29].startswith("error: demand.json:120: tasks[29].colour: unknown key")

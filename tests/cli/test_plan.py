@@ -1,9 +1,7 @@
-"""`penstock plan` as a person runs it: real processes, real files."""
+"""`penstock plan` and `penstock schema` on real files."""
 
 import json
 import re
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,29 +10,60 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.cli.running import Commands
+from tests.cli.running import Commands, in_process
 
 EXAMPLES = ("examples/cluster.yaml", "examples/demand.json", "--slices", "examples/slices.yaml")
 
 
-def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).parent / "penstock"
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
-
-
 def plan_json(*arguments: str) -> Any:
-    return json.loads(penstock("plan", *arguments, "--json").stdout)
+    return json.loads(in_process("plan", *arguments, "--json").stdout)
 
 
 def test_unmet_demand_is_status_3_and_everything_placed_is_status_0(tmp_path: Path) -> None:
-    assert penstock("plan", *EXAMPLES).returncode == 3
+    assert in_process("plan", *EXAMPLES).returncode == 3
     demand = tmp_path / "demand.json"
     demand.write_text('[{"id": "t", "resources": {"cpu": 1}}]')
-    assert penstock("plan", EXAMPLES[0], str(demand)).returncode == 0
+    assert in_process("plan", EXAMPLES[0], str(demand)).returncode == 0
+
+
+def test_the_installed_program_plans_and_ends_with_the_same_status() -> None:
+    done = Commands()("plan", *EXAMPLES)
+    assert (done.returncode, done.stdout) == (3, in_process("plan", *EXAMPLES).stdout)
+
+
+def test_a_dash_reads_one_file_from_standard_input() -> None:
+    tasks = '[{"id": "t", "resources": {"cpu": 1}}]'
+    assert in_process("plan", EXAMPLES[0], "-", given=tasks).returncode == 0
+    problem = in_process("plan", EXAMPLES[0], "-", given='[{"id": "t", "cpus": 1}]')
+    assert "only one of the files" in in_process("plan", "-", "-").stderr
+    assert (problem.returncode, problem.stderr.startswith("error: standard input:1: tasks[0].cpus: unknown key")) == (2, True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 133])
+def test_the_output_is_as_wide_as_columns_says(width: int) -> None:
+    shown = in_process("plan", *EXAMPLES, COLUMNS=str(width)).stdout
+    assert max(map(len, shown.splitlines())) <= width
+    explained = in_process("plan", *EXAMPLES, "--explain", "pretrain/9/3", COLUMNS=str(width)).stdout
+    assert width - 20 < max(map(len, explained.splitlines())) <= width
+
+
+def test_without_columns_a_pipe_gets_100_columns_and_an_explanation_in_one_line() -> None:
+    shown = in_process("plan", *EXAMPLES, COLUMNS="").stdout
+    assert max(map(len, shown.splitlines())) == 100
+    assert len(in_process("plan", *EXAMPLES, "--explain", "pretrain/9/3", COLUMNS="").stdout.splitlines()) == 1
+
+
+def test_bad_input_under_json_is_json(tmp_path: Path) -> None:
+    demand = tmp_path / "demand.json"
+    demand.write_text('[{"id": "t", "cpus": 4}]')
+    done = in_process("plan", EXAMPLES[0], str(demand), "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, done.stderr, error["code"]) == (2, "", "bad_input")
+    assert error["message"].startswith(f"{demand}:1: tasks[0].cpus: unknown key")
 
 
 def test_the_table_shows_groups_unmet_demand_and_remedies() -> None:
-    shown = penstock("plan", *EXAMPLES).stdout
+    shown = in_process("plan", *EXAMPLES).stdout
     for words in (
         "v5e-16-west",
         "in flight",
@@ -78,28 +107,29 @@ def test_a_placement_can_be_tried_without_changing_the_file() -> None:
     ],
 )
 def test_one_task_is_explained_in_the_same_words_as_text_and_as_json(task: str, status: int, words: str) -> None:
-    told = penstock("plan", *EXAMPLES, "--explain", task)
-    assert (told.returncode, words in told.stdout) == (status, True)
-    assert plan_json(*EXAMPLES, "--explain", task)["text"] == told.stdout.strip()
+    done = in_process("plan", *EXAMPLES, "--explain", task, COLUMNS="")
+    assert (done.returncode, words in done.stdout) == (status, True)
+    assert plan_json(*EXAMPLES, "--explain", task)["text"] == done.stdout.strip()
 
 
 @pytest.mark.parametrize("arguments", [(), ("--explain", "pretrain/9/3")])
-def test_a_narrow_terminal_breaks_no_word(arguments: tuple[str, ...]) -> None:
-    wide = Commands({"COLUMNS": "400"})("plan", *EXAMPLES, *arguments).stdout
-    coloured = Commands({"COLUMNS": "60", "FORCE_COLOR": "1"})("plan", *EXAMPLES, *arguments).stdout
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_narrow_terminal_breaks_no_word(width: int, arguments: tuple[str, ...]) -> None:
+    wide = in_process("plan", *EXAMPLES, *arguments, COLUMNS="400").stdout
+    coloured = in_process("plan", *EXAMPLES, *arguments, COLUMNS=str(width), FORCE_COLOR="1").stdout
     narrow = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    assert max(map(len, narrow.splitlines())) <= 60
+    assert max(map(len, narrow.splitlines())) <= width
     assert set(re.findall(r"[\w./=-]+", wide)) <= set(re.findall(r"[\w./=-]+", narrow))
 
 
-def test_bad_input_is_status_2_and_names_every_mistake_in_every_file(tmp_path: Path) -> None:
+def test_bad_input_is_status_2_and_names_every_problem_of_every_file(tmp_path: Path) -> None:
     cluster, demand = tmp_path / "cluster.yaml", tmp_path / "demand.json"
     cluster.write_text("cluster: c\ngroups:\n  - {name: a, max_slices: x}\n")
     demand.write_text('[{"id": "t", "cpus": 4}]')
-    told = penstock("plan", str(cluster), str(demand))
-    assert (told.returncode, told.stdout) == (2, "")
+    done = in_process("plan", str(cluster), str(demand))
+    assert (done.returncode, done.stdout) == (2, "")
     known = "constraints, count, device, gang, id, preemptible, resources"
-    assert told.stderr.splitlines() == [
+    assert done.stderr.splitlines() == [
         f"error: {cluster}:3: groups[0].max_slices: 'x' is not a number; write it like 4",
         f"error: {demand}:1: tasks[0].cpus: unknown key; known keys: {known}",
     ]
@@ -109,30 +139,30 @@ def test_a_warning_does_not_stop_the_plan(tmp_path: Path) -> None:
     cluster, demand = tmp_path / "cluster.yaml", tmp_path / "demand.json"
     cluster.write_text("cluster: c\ngroups:\n  - {name: a, device: {type: tpu, variant: v5p-8}, host: {tpu: 8}, max_slices: 1}\n")
     demand.write_text('[{"id": "t", "resources": {"tpu": 8}}]')
-    told = penstock("plan", str(cluster), str(demand))
-    assert told.returncode == 0
-    assert "warning:" in told.stderr
-    assert "8 contradicts v5p-8" in told.stderr
+    done = in_process("plan", str(cluster), str(demand))
+    assert done.returncode == 0
+    assert "warning:" in done.stderr
+    assert "8 contradicts v5p-8" in done.stderr
 
 
-def test_mistakes_in_the_slices_are_told_with_those_in_the_other_files(tmp_path: Path) -> None:
+def test_problems_of_the_slices_file_are_reported_with_those_of_the_other_files(tmp_path: Path) -> None:
     cluster, slices = tmp_path / "cluster.yaml", tmp_path / "slices.yaml"
     cluster.write_text("cluster: c\n")
     slices.write_text("slices: [{id: a}]\n")
-    told = penstock("plan", str(cluster), EXAMPLES[1], "--slices", str(slices)).stderr
-    assert "groups: is missing; add it" in told
-    assert "slices[0].group: is missing; add it" in told
+    problems = in_process("plan", str(cluster), EXAMPLES[1], "--slices", str(slices)).stderr
+    assert "groups: is missing; add it" in problems
+    assert "slices[0].group: is missing; add it" in problems
 
 
-def test_ids_are_shown_as_they_are(tmp_path: Path) -> None:
+def test_ids_are_not_taken_for_markup(tmp_path: Path) -> None:
     demand = tmp_path / "demand.json"
     demand.write_text('[{"id": "a:rocket:[bold]b", "resources": {"cpu": 999}}]')
-    assert "a:rocket:[bold]b" in penstock("plan", EXAMPLES[0], str(demand)).stdout
+    assert "a:rocket:[bold]b" in in_process("plan", EXAMPLES[0], str(demand)).stdout
 
 
 @pytest.mark.parametrize(("name", "path"), [("cluster", EXAMPLES[0]), ("demand-file", EXAMPLES[1]), ("slices-file", EXAMPLES[3])])
 def test_the_examples_satisfy_their_schemas(name: str, path: str) -> None:
-    schema = json.loads(penstock("schema", name).stdout)
+    schema = json.loads(in_process("schema", name).stdout)
     data = json.loads(json.dumps(yaml.safe_load(Path(path).read_text()), default=datetime.isoformat))
     jsonschema.Draft202012Validator(schema).validate(data)
 
@@ -147,12 +177,12 @@ def test_the_examples_satisfy_their_schemas(name: str, path: str) -> None:
     ],
 )
 def test_short_ways_to_write_are_in_the_schemas(name: str, data: Any) -> None:
-    jsonschema.Draft202012Validator(json.loads(penstock("schema", name).stdout)).validate(data)
+    jsonschema.Draft202012Validator(json.loads(in_process("schema", name).stdout)).validate(data)
 
 
 def test_every_file_and_message_has_a_schema() -> None:
-    schemas = json.loads(penstock("schema").stdout)
+    schemas = json.loads(in_process("schema").stdout)
     assert {"cluster", "demand-file", "slices-file", "event", "state", "decision", "decision-summary"} <= schemas.keys()
-    assert json.loads(penstock("schema", "cluster").stdout) == schemas["cluster"]
+    assert json.loads(in_process("schema", "cluster").stdout) == schemas["cluster"]
     assert "max_slices" in schemas["cluster"]["$defs"]["ScaleGroup"]["properties"]
-    assert penstock("schema", "clusters").returncode == 2
+    assert in_process("schema", "clusters").returncode == 2

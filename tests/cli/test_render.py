@@ -1,4 +1,4 @@
-"""How slices, checks, configurations and the simulated cloud look on a terminal."""
+"""Slices, checks, configurations and the simulated cloud on a terminal."""
 
 from pathlib import Path
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.cli.render_checks import examination_view, verdict_view
-from penstock.cli.render_config import changes_between, changes_view, config_text
+from penstock.cli.render_checks import doctor_view, verdict_view
+from penstock.cli.render_config import changes_view, config_text
 from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.render_slices import slices_view
 from penstock.config.cluster import load_cluster
 from penstock.contract.answers import Difference, DoctorReport, Finding, SlicePage, Verdict
+from penstock.model.changes import config_changes
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
 from tests.cli.statuses import NOW, ago, shown, words
@@ -42,7 +43,7 @@ def test_slices_fit_on_the_screen_with_their_whole_ids(width: int) -> None:
     assert "2 slices." in text
 
 
-def test_a_page_says_how_to_see_the_next_one() -> None:
+def test_a_page_names_the_next_one() -> None:
     page = SlicePage(total=450, page=2, pages=3, slices=(Slice(id="a", group="g", state=SliceState.READY),))
     assert "450 slices, page 2 of 3: --page 3 shows more." in words(slices_view(page, NOW))
     assert words(slices_view(SlicePage(total=0, page=1, pages=1, slices=()), NOW)) == "No slices."
@@ -55,47 +56,47 @@ def test_a_verdict_that_agrees_is_one_sentence() -> None:
     )
 
 
-def test_a_verdict_that_differs_says_what_and_where() -> None:
-    difference = Difference(slice_id="s-1", group="g", location="sim/a", kind="orphans", message="nobody looks after it")
+def test_a_verdict_that_differs_lists_each_difference_with_its_location() -> None:
+    difference = Difference(slice_id="s-1", group="g", location="sim/a", kind="orphans", message="no workflow owns it")
     verdict = Verdict(
         cluster="demo", at=NOW, slices=0, resources=1, workflows=0, locations=2, differences=(difference,), unlisted=("sim/b",)
     )
-    told = words(verdict_view(verdict))
-    assert "demo does not agree" in told
-    assert "s-1 │ orphans │ sim/a │ nobody looks after it" in told
-    assert "No complete list of sim/b: what is there is not known." in told
+    text = words(verdict_view(verdict))
+    assert "demo does not agree" in text
+    assert "s-1 │ orphans │ sim/a │ no workflow owns it" in text
+    assert "No complete list of sim/b: it may hold more resources." in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_a_difference_names_its_slice_whole_however_narrow_the_screen_is(width: int) -> None:
-    slice_id, place = "v5e-16-east-spot-261116-115900-00ff00ff", "gcp-tpu:my-project/us-east1-c"
+    slice_id, location = "v5e-16-east-spot-261116-115900-00ff00ff", "gcp-tpu:my-project/us-east1-c"
     difference = Difference(
         slice_id=slice_id,
         group="v5e-16-east-spot",
-        location=place,
+        location=location,
         kind="lost",
-        message="it is READY here and not to be found there",
+        message="READY in the ledger, but not in the cloud",
     )
     verdict = Verdict(cluster="demo", at=NOW, slices=1, resources=0, workflows=1, locations=1, differences=(difference,))
     text = shown(verdict_view(verdict), width)
-    assert all(part in text for part in (slice_id, place, "lost"))
+    assert all(part in text for part in (slice_id, location, "lost"))
     assert "1 in the ledger, 1 slice workflow, 0 resources in 1 location" in " ".join(text.split())
     assert difference.message in " ".join(text.replace("│", " ").split())
 
 
-def test_an_examination_says_how_to_mend_what_is_not_well() -> None:
+def test_the_doctor_gives_the_fix_of_each_failed_check() -> None:
     findings = (
         Finding(subject="server", ok=True, message="answers"),
-        Finding(subject="sim", ok=False, message="nobody answers at http://x", fix="start it: make run"),
+        Finding(subject="sim", ok=False, message="no answer at http://x", fix="start it: make run"),
     )
-    told = shown(examination_view(DoctorReport(at=NOW, findings=findings)))
-    assert told.splitlines() == [
+    text = shown(doctor_view(DoctorReport(at=NOW, findings=findings)))
+    assert text.splitlines() == [
         "✓ server: answers",
-        "✗ sim: nobody answers at http://x",
+        "✗ sim: no answer at http://x",
         "  → start it: make run",
         "1 of 2 needs attention.",
     ]
-    assert "All is well." in words(examination_view(DoctorReport(at=NOW, findings=findings[:1])))
+    assert "All is well." in words(doctor_view(DoctorReport(at=NOW, findings=findings[:1])))
 
 
 def test_a_configuration_that_is_shown_can_be_applied_again() -> None:
@@ -104,7 +105,7 @@ def test_a_configuration_that_is_shown_can_be_applied_again() -> None:
     assert "memory: 192GiB" in text
 
 
-def test_what_is_as_it_is_by_default_is_not_shown() -> None:
+def test_defaults_are_not_shown() -> None:
     config = ClusterConfig.model_validate(
         {"cluster": "c", "patience": "1m", "groups": [{"name": "a", "max_slices": 2, "host": {"cpu": 4}}]}
     )
@@ -133,15 +134,15 @@ def test_no_number_is_rounded_when_it_is_shown(fields: dict[str, Any]) -> None:
     assert ClusterConfig.model_validate(yaml.safe_load(config_text(config))) == config
 
 
-def test_differences_are_told_field_by_field_and_groups_by_name() -> None:
+def test_differences_are_listed_field_by_field_and_groups_by_name() -> None:
     groups = yaml.safe_load(config_text(CONFIG))["groups"]
     groups[0]["max_slices"] = 16
     groups[1]["name"] = "v5e-16-north-spot"
     groups[2]["attributes"] = {"network": "faster"}
     after = changed(groups=groups[::-1], patience="1m", max_slices=None)
-    assert shown(changes_view(changes_between(CONFIG, after))).splitlines() == [
-        "- groups.v5e-16-east-spot: the group goes",
-        "+ groups.v5e-16-north-spot: a new group",
+    assert shown(changes_view(config_changes(CONFIG, after))).splitlines() == [
+        "- groups.v5e-16-east-spot: removed group",
+        "+ groups.v5e-16-north-spot: new group",
         "~ max_slices: 60 → unset",
         "~ patience: 10m → 1m",
         "~ groups.l4-west.attributes.network: fast → faster",
@@ -151,20 +152,20 @@ def test_differences_are_told_field_by_field_and_groups_by_name() -> None:
 
 def test_the_order_of_groups_is_no_difference() -> None:
     groups = yaml.safe_load(config_text(CONFIG))["groups"]
-    assert changes_between(CONFIG, changed(groups=groups[::-1])) == ()
+    assert config_changes(CONFIG, changed(groups=groups[::-1])) == ()
 
 
-def test_a_zone_tells_what_is_out_of_the_ordinary() -> None:
+def test_a_zone_shows_the_settings_that_are_not_the_default() -> None:
     assert words(behaviour_view("z", {"stockout": False, "capacity": None, "create_latency": 0.0})) == (
-        "z gives everything at once and never fails."
+        "z has default settings: it creates everything at once and never fails."
     )
-    told = words(
+    text = words(
         behaviour_view("z", {"capacity": 0, "boot_latency": 1.5, "quota": {"scope": "region", "limit": 2}, "stockout": True})
     )
-    assert told == "z: capacity: 0 boot_latency: 1.5s quota: scope region, limit 2 stockout: true"
+    assert text == "z: capacity: 0 boot_latency: 1.5s quota: scope region, limit 2 stockout: true"
 
 
 def test_resources_of_the_simulated_cloud_are_a_table() -> None:
     item = {"name": "s-1", "phase": "running", "hosts": [{}, {}], "zone": "a", "labels": {}, "created_at": ago(90).isoformat()}
     assert "s-1 │ running │ 2 │ 1m30s │ –" in words(resources_view([item], NOW))
-    assert words(resources_view([], NOW)) == "Nothing exists there."
+    assert words(resources_view([], NOW)) == "No resources."

@@ -1,4 +1,4 @@
-"""Calls of the client to a workflow whose worker does not do as it should."""
+"""Calls of the client to a workflow whose worker misbehaves."""
 
 import asyncio
 import uuid
@@ -37,7 +37,7 @@ class Pausable:
 
 
 async def answer_nothing(client: Client, queue: str) -> None:
-    """Take one workflow task as a worker does, and complete it without a word of what came with it."""
+    """Take one workflow task as a worker does, and complete it without an answer to the update that came with it."""
     name = TaskQueue(name=queue)
     task = await client.workflow_service.poll_workflow_task_queue(
         PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=name, identity="careless")
@@ -47,7 +47,7 @@ async def answer_nothing(client: Client, queue: str) -> None:
     )
 
 
-def test_an_update_that_no_workflow_has_seen_is_sent_again(machine: Machine) -> None:
+def test_an_update_that_no_workflow_received_is_sent_again(machine: Machine) -> None:
     async def story() -> None:
         client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
         handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)
@@ -74,7 +74,7 @@ def test_the_error_of_a_query_keeps_the_code_that_the_workflow_gave_it(machine: 
     asyncio.run(story())
 
 
-def test_an_update_that_nobody_answers_ends_with_the_callers_deadline_or_when_the_caller_is_cancelled(machine: Machine) -> None:
+def test_an_update_without_an_answer_ends_at_the_callers_deadline_or_when_the_caller_is_cancelled(machine: Machine) -> None:
     async def story() -> None:
         client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
         handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)

@@ -1,4 +1,4 @@
-"""What a source sends: differences that add up, everything when they do not, large demand in parts."""
+"""Messages of a source: deltas that add up, a snapshot where they cannot, large demand in parts."""
 
 import random
 from typing import Any
@@ -25,7 +25,7 @@ def member(name: str, gang: str, size: int) -> dict[str, Any]:
 
 
 class Receiver:
-    """The other end."""
+    """Applies the messages of one source, as an autoscaler does."""
 
     def __init__(self) -> None:
         self.source = SourceDemand()
@@ -57,7 +57,7 @@ class Receiver:
         ),
     ],
 )
-def test_what_arrives_is_what_was_meant(before: list[Any], after: list[Any], kind: str) -> None:
+def test_the_receiver_holds_the_demand_that_was_sent(before: list[Any], after: list[Any], kind: str) -> None:
     outbox, receiver = Outbox("default", 7), Receiver()
     for tasks in (before, after):
         demand = as_demand(tasks)
@@ -70,14 +70,14 @@ def test_what_arrives_is_what_was_meant(before: list[Any], after: list[Any], kin
     assert joined([receiver.source.demand, Demand()]) == joined([as_demand(after), Demand()])
 
 
-def test_after_a_message_that_may_be_lost_everything_is_sent_again() -> None:
+def test_after_a_message_that_may_be_lost_a_snapshot_is_sent() -> None:
     outbox = Outbox("default", 7)
     demand = as_demand(singles("a", "b"))
     outbox.messages(demand)
     assert outbox.messages(demand)[0].base is None
 
 
-def test_a_newer_epoch_is_taken_when_someone_else_was_ahead() -> None:
+def test_a_newer_epoch_is_taken_when_another_client_was_ahead() -> None:
     outbox = Outbox("default", 7)
     outbox.messages(Demand())
     outbox.begin_again(after=9)
@@ -85,7 +85,7 @@ def test_a_newer_epoch_is_taken_when_someone_else_was_ahead() -> None:
     assert outbox.stamp == (10, 1)
 
 
-def test_a_message_weighs_what_travels_in_whatever_script_it_is() -> None:
+def test_the_size_of_a_message_is_its_bytes_in_any_script() -> None:
     assert size_of(DemandMessage(tasks=("訓練",))) == size_of(DemandMessage(tasks=("traini",)))
 
 

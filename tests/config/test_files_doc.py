@@ -1,4 +1,4 @@
-"""The manual of files has a row for everything that a cluster file may say."""
+"""docs/files.md has a row for every key of a cluster file, and for no other."""
 
 import re
 import typing
@@ -22,7 +22,7 @@ def rows(table: str) -> dict[str, str]:
 
 
 def keys(model: type[BaseModel]) -> Iterator[tuple[str, str | None]]:
-    """What may be written: each key, and each key of the part that stands under it."""
+    """Each key, and each key of the part under it."""
     for name, field in model.model_fields.items():
         key = field.alias or name
         yield key, None

@@ -1,4 +1,4 @@
-"""slices.yaml: what exists, and what is known of it."""
+"""slices.yaml: slices, their usage, and the problems of such a file."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_count_repeats_a_slice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("slices: [{id: a, group: cpu-16, state: SLEEPING}]", "slices[0].state"),
         (
@@ -50,25 +50,25 @@ def test_count_repeats_a_slice(tmp_path: Path) -> None:
         ),
         (
             "slices: [{id: a, group: cpu-16, state: READY}, {id: a, group: cpu-16, state: READY}]",
-            "slice id 'a' stands",
+            "slice id 'a' appears twice",
         ),
         ("slices: [{id: a, group: cpu-16, state: READY, usage: []}]", "slices[0].usage"),
         ("now: 9999-12-31", "is not between the years"),
         ("launched: [[cpu-16, -1, 2026-11-16T12:00:00Z]]", "launched[0]"),
         ("health: {cpu-16: at_max}", "at_max follows from the configuration and the slices"),
         ("health: {cpu-16: sick}", "health.cpu-16.availability"),
-        ("standing: [{owner: o, wants: []}, {owner: o, wants: []}]", "'o' has a request already; put both in one"),
+        ("standing: [{owner: o, wants: []}, {owner: o, wants: []}]", "'o' has a request already; merge them"),
     ],
 )
-def test_a_mistake_names_its_path_and_its_fix(tmp_path: Path, text: str, told: str) -> None:
+def test_a_problem_names_its_path_and_its_fix(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(BadInput) as bad:
         load(tmp_path, text)
-    assert told in str(bad.value)
+    assert problem in str(bad.value)
 
 
 def test_a_group_that_is_no_longer_configured_is_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "slices.yaml"
     path.write_text("slices: [{id: a, group: gone, state: READY}]\nhealth: {l4-wes: backoff}")
     gone, typo = map(str, load_slices(path).check(CONFIG))
-    assert "no group is called 'gone'" in gone
-    assert "no group is called 'l4-wes'; did you mean l4-west?" in typo
+    assert "there is no group 'gone'" in gone
+    assert "there is no group 'l4-wes'; did you mean l4-west?" in typo

@@ -15,9 +15,6 @@ from activities.providers.port import (
     Order,
     Phase,
     Queued,
-    RateLimited,
-    Ref,
-    Sighting,
     Stockout,
     Transient,
 )

@@ -1,6 +1,6 @@
 """Read the updates of operators and controllers into events and an answer; an impossible one is refused with its fix."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from penstock.contract.messages import (
     DrainMessage,
     PauseMessage,
 )
-from penstock.contract.problems import LONGEST_NAME, BadMessage, read, shortened
+from penstock.contract.problems import LONGEST_NAME, BadMessage, read
 from penstock.contract.tasks import invalid_in
 from penstock.core.state.drains import confirmed_empty
 from penstock.core.state.events import (
@@ -38,7 +38,7 @@ from penstock.model.changes import config_changes
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.slices import DrainTerms, Slice, SliceState, StandingRequest
-from penstock.wording import counted, did_you_mean
+from penstock.wording import counted, did_you_mean, shortened
 
 _SUGGESTED = 3
 """Similar names that a refusal suggests."""
@@ -55,7 +55,7 @@ def read_update(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> 
     """Read one update; raises `BadMessage` if it cannot be carried out."""
     reader = _UPDATES.get(name)
     if reader is None:
-        raise BadMessage(f"there is no update {name!r}; {did_you_mean(name, list(_UPDATES), noun='updates', most=_SUGGESTED)}")
+        raise BadMessage(f"there is no update {name!r}; {_hint(name, list(_UPDATES), 'updates')}")
     if len(raw) > LARGEST_MESSAGE:
         raise BadMessage(f"{name} takes at most {LARGEST_MESSAGE} bytes, not {len(raw)}; send it in parts")
     if state.closing and name not in (names.CLOSE, names.APPLY_CONFIG):
@@ -86,9 +86,9 @@ def _apply_config(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpd
     if state.config is not None and config.cluster != state.config.cluster:
         raise BadMessage(f"cluster: this is {state.config.cluster}, not {config.cluster}; a cluster cannot be renamed")
     if config == state.config:
-        closing = "; the cluster is being deleted" if state.closing else ""
-        return _done(f"No changes: configuration revision {state.config_revision} stays active{closing}")
-    changes = counted(len(config_changes(state.config, config)), "change") if state.config is not None else "started"
+        closing = ", and the cluster is being deleted" if state.closing else ""
+        return _done(f"Configuration unchanged: it is revision {state.config_revision} already{closing}")
+    changes = counted(len(config_changes(state.config, config)), "change") if state.config is not None else "the first"
     message = f"Applied configuration revision {state.config_revision + 1}: {changes}"
     return _done(message, ConfigApplied(at=at, config=config))
 
@@ -110,11 +110,11 @@ def _drain_slice(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpda
     message = read(DrainMessage, raw)
     piece = _slice(state, message.slice_id)
     if piece.state is SliceState.DELETING:
-        return _done(f"{piece.id} is already being deleted")
+        return _done(f"Slice {piece.id} is being deleted already")
     before, terms = piece.drain, DrainTerms(cause=message.cause, force=message.force)
     stays_forced = before is not None and before.force and not terms.force
     forced = ", still by force; cancel the drain first to let its work finish" if stays_forced else ""
-    return _done(f"Draining {piece.id}{forced}", DrainOrdered(at=at, slice_id=piece.id, terms=terms))
+    return _done(f"Draining slice {piece.id}{forced}", DrainOrdered(at=at, slice_id=piece.id, terms=terms))
 
 
 def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -122,10 +122,12 @@ def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpd
     if not piece.drains:
         raise BadMessage(f"slice_id: {piece.id} is not draining, it is {piece.state}")
     if piece.state.in_flight:
-        raise BadMessage(f"slice_id: {piece.id} is {piece.state}, so its drain deletes it at once; demand launches another")
+        raise BadMessage(
+            f"slice_id: {piece.id} is {piece.state}, so draining deletes it at once; demand that needs a slice launches another"
+        )
     if piece.state is SliceState.DELETING or piece.id in confirmed_empty(state):
-        raise BadMessage(f"slice_id: {piece.id} is being deleted; demand launches another")
-    return _done(f"Cancelled the drain of {piece.id}", DrainCancelled(at=at, slice_id=piece.id))
+        raise BadMessage(f"slice_id: {piece.id} is being deleted; demand that needs a slice launches another")
+    return _done(f"Cancelling the drain of slice {piece.id}: it returns to READY", DrainCancelled(at=at, slice_id=piece.id))
 
 
 def _clear_block(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -133,19 +135,19 @@ def _clear_block(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpda
     known = [group.name for group in state.config.groups] if state.config else []
     if name is not None and name not in known:
         given = shortened(name, LONGEST_NAME)
-        raise BadMessage(f"group: there is no group {given!r}; {did_you_mean(given, known, noun='groups', most=_SUGGESTED)}")
-    return _done(f"Cleared the blocks of {name or 'all groups'}", BlockCleared(at=at, group=name))
+        raise BadMessage(f"group: there is no group {given!r}; {_hint(given, known, 'groups')}")
+    return _done(f"Cleared the block of {f'group {name}' if name else 'every group'}", BlockCleared(at=at, group=name))
 
 
 def _pause(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
     message = read(PauseMessage, raw)
     if state.paused is not None and message.reason in ("", state.paused):
-        return _done("The cluster is already paused")
+        return _done("Already paused")
     return _done("Paused: nothing is launched or drained until the cluster is resumed", Paused(at=at, reason=message.reason))
 
 
 def _resume(state: AutoscalerState, _raw: bytes, at: datetime) -> ParsedUpdate:
-    return _done("The cluster is not paused") if state.paused is None else _done("Resumed", Resumed(at=at))
+    return _done("Not paused") if state.paused is None else _done("Resumed", Resumed(at=at))
 
 
 def _close(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -175,6 +177,9 @@ def _slice(state: AutoscalerState, slice_id: str) -> Slice:
     found = state.by_id.get(slice_id)
     if found is None:
         name = shortened(slice_id, LONGEST_NAME)
-        hint = did_you_mean(name, list(state.by_id), noun="slices", most=_SUGGESTED, listing=_SUGGESTED)
-        raise BadMessage(f"slice_id: there is no slice {name!r}; {hint}")
+        raise BadMessage(f"slice_id: there is no slice {name!r}; {_hint(name, list(state.by_id), 'slices')}")
     return found
+
+
+def _hint(name: str, known: Sequence[str], noun: str) -> str:
+    return did_you_mean(name, known, noun=noun, most=_SUGGESTED, listing=_SUGGESTED)

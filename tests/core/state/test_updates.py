@@ -45,9 +45,10 @@ def test_demand_is_answered_with_what_stands() -> None:
 
 def test_a_configuration_is_versioned_and_the_same_one_changes_nothing() -> None:
     state, answer = done("apply_config", WRITTEN | {"max_slices": 9})
-    assert (state.config_revision, answer.config_revision) == (2, 2)
+    assert (state.config_revision, answer) == (2, Done(message="Applied configuration revision 2: 1 change", config_revision=2))
     again, answer = done("apply_config", WRITTEN | {"max_slices": 9}, state)
     assert again is state
+    assert answer == Done(message="Configuration unchanged: it is revision 2 already", config_revision=2)
 
 
 def test_a_standing_request_is_set_replaced_and_withdrawn() -> None:
@@ -72,7 +73,7 @@ def test_a_drain_is_ordered_and_cancelled() -> None:
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        (reported("small-1", SliceState.BOOTING, 1, group="small"), "is BOOTING, so its drain deletes it at once"),
+        (reported("small-1", SliceState.BOOTING, 1, group="small"), "is BOOTING, so draining deletes it at once"),
         (reported("small-1", SliceState.DELETING, 1, group="small"), "is being deleted"),
         (DrainsConfirmed(at=NOW, slice_ids=("small-1",)), "is being deleted"),
     ],

@@ -1,22 +1,25 @@
-"""A command group that imports a command when it is called, so that help comes at once."""
+"""The top-level command group: it imports a command only when it is called, and reports every failure of a command."""
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+import sys
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from inspect import cleandoc
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
+from penstock.wording import similar
+
 
 class Entry(NamedTuple):
-    """Where a command is, as `module:attribute`, and its line in the help, word for word as the command itself has it."""
+    """A command: `module:attribute` where it is defined, and its line in the help."""
 
     target: str
     summary: str
 
 
 class LazyGroup(click.Group):
-    """Commands by section; none is imported before it is called."""
+    """Commands by section. Help is printed without importing any of them."""
 
     def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, Entry]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -28,18 +31,21 @@ class LazyGroup(click.Group):
         return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command, imported now."""
+        """Import a command. Its help begins with its line in the list of commands."""
         entry = self._entries.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry.target.partition(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        if command.short_help is None:
+            command.short_help = entry.summary
+            command.help = f"{entry.summary}\n\n{cleandoc(command.help or '')}"
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that was meant; one that does not exist is answered with the nearest that does."""
-        close = get_close_matches(args[0], self._entries, n=1)
+        """Find the command; an unknown name fails with the most similar one."""
+        close = similar(args[0], self._entries)
         if args[0] not in self._entries and close:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]}?")
         return super().resolve_command(ctx, args)
@@ -50,3 +56,18 @@ class LazyGroup(click.Group):
         for title, section in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(longest), entry.summary) for name, entry in section.items()])
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> NoReturn:
+        """Run the command, report its failure, and end with its exit status."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        try:
+            status = super().main(arguments, *rest, **extra | {"standalone_mode": False})
+        except click.ClickException as failed:
+            from penstock.cli.failures import report
+
+            status = report(failed, as_json="--json" in arguments)
+        except click.Abort:
+            from penstock.cli.failures import Interrupted, report
+
+            status = report(Interrupted(), as_json="--json" in arguments)
+        sys.exit(status if isinstance(status, int) else 0)

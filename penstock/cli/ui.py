@@ -1,0 +1,61 @@
+"""`penstock ui`: print links into the Temporal UI for a cluster and its slices."""
+
+import json
+
+import click
+
+from penstock.cli.completion import complete_slices
+from penstock.cli.connect import Target, at_server, cluster_options, json_option, perform
+from penstock.cli.discovery import only_cluster
+from penstock.cli.failures import CommandFailed
+from penstock.cli.ui_links import UiLinks, ui_option
+from penstock.contract import names
+from penstock.contract.error_codes import ErrorCode
+
+
+@click.command()
+@click.argument("slice_id", metavar="[SLICE]", required=False, shell_complete=complete_slices)
+@ui_option
+@json_option
+@cluster_options
+def ui(target: Target, slice_id: str | None, ui: str | None, as_json: bool) -> None:
+    """The workflow list, the cluster's autoscaler, its slices and inventories, and the SLICE if one is named.
+
+    The address of the UI is --ui, else PENSTOCK_UI_URL, else the one that `make run` noted, else guessed from the server's.
+    """
+    perform(_show(target, slice_id, ui, as_json=as_json))
+
+
+async def _show(target: Target, slice_id: str | None, url: str | None, *, as_json: bool) -> int:
+    async with at_server(target) as client:
+        links = UiLinks.of(client, url)
+        found = cluster_links(links, target.cluster or await only_cluster(client), slice_id)
+    if as_json:
+        click.echo(json.dumps(found | {"guessed": links.guessed}, indent=2))
+        return 0
+    longest = max(map(len, found))
+    for name, link in found.items():
+        click.echo(f"{name.ljust(longest)}  {link}")
+    if links.guessed:
+        click.echo(f"note: {links.url} is guessed from the server's address; --ui URL names another", err=True)
+    return 0
+
+
+def cluster_links(links: UiLinks, cluster: str, slice_id: str | None) -> dict[str, str]:
+    """Links by what they show."""
+    of_cluster = f"{names.CLUSTER_ATTRIBUTE}='{cluster}'"
+    found = {
+        "workflows": links.workflows,
+        "cluster": links.filtered(of_cluster),
+        "autoscaler": links.workflow(names.autoscaler_id(cluster)),
+        "slices": links.filtered(f"WorkflowType='{names.SLICE}' AND {of_cluster} AND ExecutionStatus='Running'"),
+        "inventories": links.filtered(f"WorkflowType='{names.INVENTORY}' AND {of_cluster}"),
+    }
+    if slice_id is None:
+        return found
+    group = names.group_named_in(slice_id)
+    if group is None:
+        raise CommandFailed(
+            f"{slice_id!r} is not the name of a slice", "List them: penstock slices", code=ErrorCode.NO_SUCH_SLICE
+        )
+    return found | {"slice": links.workflow(names.slice_workflow_id(cluster, group, slice_id))}
