@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import zip_longest
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -10,6 +11,7 @@ from penstock.cli.render_status import STATE_STYLE
 from penstock.cli.terminal import Prose, clock, lapse, moment, titled
 from penstock.contract.answers import SlicePage
 from penstock.contract.slices import SliceLifecycle
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import HostUsage, Slice, SliceState, SliceUsage
 from penstock.model.value import Value
 from penstock.wording import counted, listed
@@ -29,6 +31,12 @@ class SliceDetails(Value):
     usage: SliceUsage
     workflow_id: str
     ui: str
+
+    @property
+    def hosts(self) -> tuple[HostAddress, ...]:
+        """The addresses of its hosts, as its workflow has them, else the ledger."""
+        found = self.lifecycle or self.ledger
+        return found.hosts if found is not None else ()
 
 
 def slices_view(page: SlicePage, now: datetime) -> RenderableType:
@@ -56,7 +64,7 @@ def slice_view(details: SliceDetails, now: datetime) -> RenderableType:
     facts = list(_facts(details, now))
     longest = max(len(name) for name, _ in facts)
     parts += [Prose(escape(text), label=f"  {name.ljust(longest)}  ") for name, text in facts]
-    if details.usage:
+    if details.usage or details.hosts:
         parts.append(_hosts(details, now))
     if details.lifecycle is not None and details.lifecycle.moves:
         parts.append(_timeline(details.lifecycle, now))
@@ -78,7 +86,7 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
     if found is not None:
         spec = found.spec
         kind = ", ".join(filter(None, (spec.variant, "preemptible" if spec.preemptible else "")))
-        yield "location", f"{spec.provider}/{spec.location}"
+        yield "location", spec.location.key
         yield "hosts", f"{spec.hosts}" + (f" ({kind})" if kind else "")
         yield "ordered", f"{clock(found.ordered_at, now)} ({lapse(found.ordered_at, now)} ago)" + _because(spec.cause)
         if found.born_at is not None:
@@ -111,14 +119,31 @@ def _usage(details: SliceDetails) -> str:
 
 
 def _hosts(details: SliceDetails, now: datetime) -> RenderableType:
+    """A row per host: its addresses if the cloud has shown them, its usage if the controller has reported it."""
     table = titled("Hosts")
-    table.add_column("host", justify="right", no_wrap=True)
-    for name in ("usage", "reserved", "tasks"):
-        table.add_column(name, overflow="fold")
-    for number, host in enumerate(details.usage):
-        reserved = "–" if host.reserved is None else str(host.reserved)
-        table.add_row(str(number), _host_state(host, now), escape(reserved), escape(listed(host.tasks)) or "–")
+    columns = list(_address_columns(details)) + list(_usage_columns(details, now))
+    for title, _ in columns:
+        table.add_column(title, overflow="fold")
+    for row in zip_longest(*(cells for _, cells in columns), fillvalue="–"):
+        table.add_row(*row)
     return table
+
+
+def _address_columns(details: SliceDetails) -> Iterator[tuple[str, list[str]]]:
+    hosts = details.hosts
+    yield "host", [escape(host.name) or str(i) for i, host in enumerate(hosts)] or [str(i) for i in range(len(details.usage))]
+    if hosts:
+        yield "address", [escape(host.address) or "–" for host in hosts]
+    if any(host.external_address for host in hosts):
+        yield "external address", [escape(host.external_address) or "–" for host in hosts]
+
+
+def _usage_columns(details: SliceDetails, now: datetime) -> Iterator[tuple[str, list[str]]]:
+    if not details.usage:
+        return
+    yield "usage", [_host_state(host, now) for host in details.usage]
+    yield "reserved", ["–" if host.reserved is None else escape(str(host.reserved)) for host in details.usage]
+    yield "tasks", [escape(listed(host.tasks)) or "–" for host in details.usage]
 
 
 def _host_state(host: HostUsage, now: datetime) -> str:

@@ -14,7 +14,7 @@ from penstock.cli.ui_links import UiLinks, ui_option
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.names import slice_workflow_id
-from penstock.model.slices import Slice, SliceState
+from penstock.model.slices import SliceState
 from penstock.wording import listed
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ async def _details(autoscaler: "AutoscalerClient", slice_id: str, links: UiLinks
     from penstock.client import NoSuchSlice
 
     state = await autoscaler.dump()
-    known = _in_ledger(state, slice_id)
+    known = state.by_id.get(slice_id)
     try:
         lifecycle = await autoscaler.lifecycle(slice_id, group=known.group if known else None)
     except NoSuchSlice:
@@ -105,12 +105,6 @@ async def _details(autoscaler: "AutoscalerClient", slice_id: str, links: UiLinks
         workflow_id=workflow_id,
         ui=links.workflow(workflow_id),
     )
-
-
-def _in_ledger(state: "AutoscalerState", slice_id: str) -> Slice | None:
-    """The slice's row of the ledger with its drain, which the state keeps apart; None if the slice is not in the ledger."""
-    found = next((piece for piece in state.slices if piece.id == slice_id), None)
-    return found.model_copy(update={"drain": state.drains.get(slice_id)}) if found is not None else None
 
 
 def _no_such_slice(cluster: str, slice_id: str, state: "AutoscalerState") -> CommandFailed:

@@ -10,6 +10,8 @@ from penstock.contract.slices import Move, SliceLifecycle, SliceSpec
 from penstock.contract.tasks import demand_of
 from penstock.core.state.state import SourceDemand
 from penstock.model.failures import Failure, FailureKind
+from penstock.model.location import Location
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, HostUsage, Slice, SliceState
 from tests.cli.statuses import NOW, ago, shown, words
 
@@ -20,8 +22,7 @@ LIFECYCLE = SliceLifecycle(
         cluster="demo",
         group=GROUP,
         slice_id=SLICE_ID,
-        provider="sim",
-        location="us-east1-c",
+        location=Location(provider="sim", account="sim", name="us-east1-c"),
         hosts=4,
         variant="v5litepod-16",
         preemptible=True,
@@ -70,6 +71,20 @@ def test_a_slice_is_shown_with_its_facts_and_its_timeline(width: int) -> None:
     assert timeline.index("11:59:10Z │ BOOTING │ 10s │ the cloud lists it") < timeline.index(
         "11:59:30Z │ READY │ 20s │ every host"
     )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_hosts_of_a_slice_are_shown_with_their_addresses_and_usage(width: int) -> None:
+    hosts = (
+        HostAddress(name="node-w-0", address="10.0.0.2", external_address="34.1.2.3"),
+        HostAddress(name="node-w-1", address="10.0.0.3"),
+    )
+    found = LIFECYCLE.model_copy(update={"hosts": hosts})
+    lines = shown(slice_view(details(LEDGER, found, HostUsage(tasks=("t1",))), NOW), width).splitlines()
+    facts = [line for line in lines if "10.0.0." in line]
+    assert [[word in line for word in ("34.1.2.3", "busy", "t1")] for line in facts] == [[True] * 3, [False] * 3]
+    assert sum("node-w-" in line for line in lines) == 2
+    assert not any("external address" in line for line in shown(slice_view(details(), NOW), width).splitlines())
 
 
 def test_a_drain_and_a_failure_are_shown_with_their_cause() -> None:
