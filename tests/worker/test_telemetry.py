@@ -139,7 +139,7 @@ def _seen(collector: Collector, name: str) -> Callable[[], Awaitable[dict[str, l
 
 def test_one_trace_leads_from_what_a_controller_says_to_the_slice_that_is_ready(watched: Working, collector: Collector) -> None:
     telling = SOON | {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
-    wanted = {"decide", "create", "REQUESTING", "READY"}
+    wanted = {"evaluate", "create", "REQUESTING", "READY"}
 
     async def story(machine: Machine) -> None:
         async with staged(machine) as stage:
@@ -149,7 +149,7 @@ def test_one_trace_leads_from_what_a_controller_says_to_the_slice_that_is_ready(
             (first,) = (await stage.autoscaler.slices()).slices
             assert {ready["penstock.slice"] for ready in seen["READY"]} == {first.id}
             assert "created" in {create.get("penstock.outcome") for create in seen["create"]}
-            assert 1 in {decided.get("penstock.launches") for decided in seen["decide"]}
+            assert 1 in {evaluation.get("penstock.launches") for evaluation in seen["evaluate"]}
 
             await _reported(stage, 2, environment=telling)
             await _ready(stage, 2)
