@@ -16,6 +16,7 @@ from activities.providers.registry import Providers
 from activities.provision import MISTAKE_DELAY, ProvisionActivities, failure_of, order_of
 from activities.wakeups import Wakeups
 from penstock.contract.slices import CreateResult, SliceSpec
+from penstock.model.cluster import Provider, ScaleGroup
 from penstock.model.failures import Failure, FailureKind, Phase, Scope
 from penstock.model.location import Location
 from tests.activities.sim_cloud import SimCloud, sim_cloud
@@ -277,3 +278,11 @@ def test_an_order_has_the_settings_of_its_group() -> None:
         "v5litepod-16",
         Labels(cluster="c", group="v5e-16", slice="v5e-16-a1"),
     )
+
+
+def test_the_location_of_a_group_is_named_by_account_and_zone_also_in_a_changed_copy() -> None:
+    group = ScaleGroup.model_validate({"name": "g", "zone": "zone-a", "max_slices": 1, "host": {"cpu": 1}})
+    assert group.location.key == "sim/zone-a"
+    provider = Provider.model_validate({"kind": "gce", "project": "p"})
+    moved = group.model_copy(update={"provider": provider, "zone": "zone-b"})
+    assert (moved.location.key, moved.location.settings) == ("gce:p/zone-b", {"project": "p"})

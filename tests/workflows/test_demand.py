@@ -144,4 +144,4 @@ def is_at_rest(record: Record) -> bool:
     """Nothing is in flight, and no timer runs but the one to the deadline of the last decision."""
     waiting = {timer.about for timer in record.timers() if timer.ended is None}
     working = [activity for activity in record.activities() if activity.ended is None]
-    return record.is_between_tasks() and not working and waiting <= {"something changes by itself then"}
+    return record.is_between_tasks() and not working and waiting <= {"next scheduled evaluation"}

@@ -41,8 +41,8 @@ def test_an_impossible_update_is_refused_and_leaves_no_event(machine: Machine) -
         assert f"did you mean {piece.id}?" in await refusal(autoscaler.drain(piece.id[:-1] + "_"))
         assert "is not draining, it is READY" in await refusal(autoscaler.cancel_drain(piece.id))
         assert "did you mean small?" in await refusal(autoscaler.clear_block("smal"))
-        assert "a cluster keeps its name" in await refusal(autoscaler.apply_config({"cluster": "other", "groups": []}))
-        assert "stands here twice" in await refusal(autoscaler.submit_demand([{"id": "a"}, {"id": "a"}]))
+        assert "a cluster cannot be renamed" in await refusal(autoscaler.apply_config({"cluster": "other", "groups": []}))
+        assert "task id 'a' occurs twice" in await refusal(autoscaler.submit_demand([{"id": "a"}, {"id": "a"}]))
         assert "at most" in await refusal(autoscaler.pause("x" * LARGEST_MESSAGE))
         after = await autoscaler.status()
         assert after.version == before.version

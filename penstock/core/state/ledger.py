@@ -181,10 +181,11 @@ def _drain_after(before: Slice, report: SliceReport) -> DrainTerms | None:
 
 
 def _matters(before: Slice | None, report: SliceReport) -> bool:
-    """Whether a decision could differ: boot steps alone change nothing."""
+    """Whether a decision could differ: boot steps and new addresses alone change nothing."""
     if before is None or report.failure is not None or before.queued != report.queued:
         return True
-    return not (before.state.in_flight and report.state.in_flight)
+    unmoved = (before.state, before.since) == (report.state, report.since)
+    return not (unmoved or (before.state.in_flight and report.state.in_flight))
 
 
 HANDLERS: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
