@@ -1,17 +1,17 @@
-"""Where programs find each other on one machine unless they are told otherwise: one row of ports, none of them twice."""
+"""Default ports and addresses of all programs on one machine, each port used once."""
 
 TEMPORAL_PORT = 7233
-"""Temporal's own default."""
+"""Temporal's own default port."""
 TEMPORAL_UI_PORT = 8233
-"""A thousand above, as Temporal has it."""
+"""The default of Temporal's development server: its port plus 1000."""
 SIM_PORT = 7234
-"""The simulated cloud's, one above Temporal's, which it stands beside."""
+"""The simulated cloud."""
 GOOGLE_PORTS = (7235, 7236, 7237)
-"""Google's emulator's: Compute, TPU and hosts."""
+"""The emulator of Google Cloud: Compute API, TPU API, hosts."""
 LOCAL_PORT = 7238
-"""The daemon of local hosts'."""
+"""The daemon of local hosts."""
 
 DEFAULT_ADDRESS = f"127.0.0.1:{TEMPORAL_PORT}"
-"""Where a Temporal server listens."""
+"""Default address of the Temporal server."""
 DEFAULT_SIM_URL = f"http://127.0.0.1:{SIM_PORT}"
-"""Where a simulated cloud listens."""
+"""Default address of the simulated cloud."""

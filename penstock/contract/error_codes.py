@@ -21,9 +21,9 @@ class ErrorCode(StrEnum):
     SEVERAL_CLUSTERS = "several_clusters"
     """Several clusters run, and none was named."""
     ALREADY_RUNNING = "already_running"
-    """The cluster was to be started and runs already."""
+    """The cluster to start is already running."""
     NO_SUCH_SLICE = "no_such_slice"
-    """No slice of that name is in the ledger, and Temporal remembers no workflow of it."""
+    """No slice of that name is in the ledger, and Temporal has no workflow of it."""
     MESSAGE_TOO_LARGE = "message_too_large"
     """The message is larger than Temporal accepts."""
     CLUSTER_TOO_LARGE = "cluster_too_large"
@@ -33,7 +33,7 @@ class ErrorCode(StrEnum):
     INTERRUPTED = "interrupted"
     """Ctrl-C ended the command."""
     OUTPUT_CLOSED = "output_closed"
-    """The reader of standard output has gone."""
+    """The reader of standard output closed the pipe."""
 
 
 def with_code(code: ErrorCode, message: str) -> str:

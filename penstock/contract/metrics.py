@@ -1,10 +1,10 @@
-"""Every metric: its name, unit, labels and meaning. None of them is ever renamed."""
+"""Definitions of all metrics: name, description, labels, unit. Names are durable: never rename one."""
 
 from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """One metric; `buckets` are a histogram's upper bounds, in its unit."""
+    """One metric. `buckets` are the upper bounds of a histogram, in its unit."""
 
     name: str
     description: str
@@ -18,7 +18,7 @@ EVALUATION_SECONDS = Metric(
     "How long deciding takes, without fetching the state.",
     ("cluster",),
     "s",
-    # From the few milliseconds of a small cluster to the second that a hundred thousand tasks may take, and trouble beyond.
+    # A small cluster takes milliseconds, a hundred thousand tasks up to a second; the rest is for overloaded workers.
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 EVALUATED = Metric(
@@ -33,7 +33,7 @@ TIME_TO_READY_SECONDS = Metric(
     "From the order of a slice until it is READY.",
     ("cluster", "group"),
     "s",
-    # Machines boot in seconds to minutes; what waits in a cloud's queue may take hours.
+    # Machines boot in seconds to minutes; a slice in a cloud's queue may take hours.
     (1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 450, 600, 900, 1800, 3600, 7200, 21600, 86400),
 )
 CREATE_ERRORS = Metric("penstock_create_errors", "Create calls that a cloud did not take, by class.", ("provider", "kind"))
@@ -52,6 +52,6 @@ METRICS = (
 )
 
 UNMET_OUTCOME = "unmet"
-"""The `outcome` of entries that were not placed; that of the others is the tier that takes them."""
+"""The label `outcome` of unplaced entries; for placed entries it is their tier."""
 TRANSIENT = "transient"
-"""The `kind` of create errors that are repeated without the slice being told."""
+"""The label `kind` of create errors that Temporal retries, without a failure of the slice."""

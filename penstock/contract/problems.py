@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock import wording
-from penstock.model.cluster import Where
+from penstock.model.cluster import DISAGREEMENT, Where
 from penstock.model.demand import MOST_TASKS
 from penstock.model.packed import LONGEST_COLUMN
 from penstock.wording import did_you_mean
@@ -93,6 +93,8 @@ def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return f"should be an object with keys such as {', '.join(known[:_KEYS])}, not {_shown(value)}"
     if kind == "missing":
         return "is missing; add it"
+    if kind == DISAGREEMENT:
+        return detail["msg"]
     if kind in ("value_error", "assertion_error"):
         return str(detail["ctx"]["error"])
     if kind in ("string_type", "string_too_short"):

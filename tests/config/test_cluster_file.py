@@ -54,7 +54,7 @@ groups:
         "3: pools[0].system: 8 is more than the pool's 4 chips; lower it",
         "6: groups[0].host.memory: '64Gib' is not a size; write it like 192GiB or 100GB, or as a number of bytes",
         "8: groups[1]: min_slices 3 is above max_slices 2; lower one or raise the other",
-        "8: groups[1].name: 'a' is taken; give it a name of its own",
+        "8: groups[1].name: 'a' is already in use; choose another name",
         "12: groups[2].max_slices: is missing; add it",
     ]
 
@@ -70,7 +70,7 @@ groups:
         ("device: {type: npu}", "groups[0].device.type: should be 'cpu', 'gpu' or 'tpu', not 'npu'"),
         ("quota_tier: 2", "quota_tier 2 needs a quota_pool; add one, or remove quota_tier"),
         ("tier: 2", "groups[0].tier: unknown key; did you mean quota_tier?"),
-        ("attributes: {zone: x}", "zone is an attribute already"),
+        ("attributes: {zone: x}", "zone is already an attribute"),
         ("limits: {growth: 0}", "groups[0].limits.growth: should be more than 0, not 0"),
         ("limits: {growth: .inf}", "groups[0].limits.growth"),
         ("price_per_hour: .inf", "groups[0].price_per_hour"),
@@ -201,5 +201,5 @@ groups:
   - {name: a, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:1"}}
   - {name: b, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:2"}}
 """
-    told = "differs from that of group a in the same place; make them equal, or name a zone of its own"
+    told = "differs from group a at the same location; make them equal, or use different zones"
     assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {told}"]

@@ -52,7 +52,10 @@ def test_the_device_follows_from_the_resources(tmp_path: Path) -> None:
         ({"id": "t", "resource": {}}, "tasks[0].resource: unknown key; did you mean resources?"),
         ({"id": "t", "resources": {"tpu": 4}, "device": "gpu"}, "resources ask for tpu, but device.type is gpu"),
         ({"id": "t", "constraints": [{"attribute": "zone", "op": "like", "value": "x"}]}, "tasks[0].constraints[0].op"),
-        ({"id": "t", "constraints": [{"attribute": "zone", "op": "gt", "value": "x"}]}, "gt compares numbers; 'x' is none"),
+        (
+            {"id": "t", "constraints": [{"attribute": "zone", "op": "gt", "value": "x"}]},
+            "gt compares numbers; 'x' is not a number",
+        ),
         ({"id": "t", "constraints": [{"attribute": "zone", "op": "exists", "value": "x"}]}, "exists takes no value"),
         ({"id": "t", "constraints": [{"attribute": "zone", "op": "in"}]}, "in needs at least one of values"),
         ({"id": "t", "gang": {"size": 2, "pending": 3}}, "pending 3 is more than the gang's size 2"),
