@@ -1,4 +1,4 @@
-"""cluster.yaml: every mistake at once, each with its place and its fix."""
+"""Cluster files: all errors are reported together, each with its line, path and fix."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_the_example_is_valid() -> None:
     assert (west.hosts_per_slice, west.host.tpu_chips, west.region) == (4, 4, "us-west4")
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+def test_all_errors_are_reported_together_with_their_lines(tmp_path: Path) -> None:
     text = """\
 cluster: demo
 placment: cost
@@ -60,7 +60,7 @@ groups:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ("colour: red", "groups[0].colour: unknown key; known keys: attributes, device"),
         ("prioritie: 1", "did you mean priority?"),
@@ -80,13 +80,13 @@ groups:
         ("patience: soon", "'soon' is not a duration; write it like 90s, 10m or 1h30m"),
     ],
 )
-def test_a_mistake_names_its_path_its_value_and_its_fix(tmp_path: Path, fields: str, told: str) -> None:
+def test_an_error_names_the_path_the_value_and_the_fix(tmp_path: Path, fields: str, message: str) -> None:
     found = problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, {fields}}}\n")
     assert len(found) == 1
-    assert told in found[0]
+    assert message in found[0]
 
 
-def test_a_name_that_cannot_be_one_is_told_what_names_are_made_of(tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_name_lists_the_allowed_characters(tmp_path: Path) -> None:
     text = "cluster: Demo Cluster!\ngroups:\n  - {name: A.b_, host: {cpu: 4}, max_slices: 2}\n"
     made_of, ends = "may have only lower-case letters, digits and", "with a letter or digit first and last"
     assert problems(tmp_path, text) == [
@@ -105,30 +105,32 @@ def test_minimums_must_fit_the_cluster(tmp_path: Path) -> None:
     assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
 
 
-def test_placement_cost_needs_prices_also_when_asked_for_on_the_command_line(tmp_path: Path) -> None:
+def test_placement_cost_needs_prices_also_if_set_on_the_command_line(tmp_path: Path) -> None:
     path = write(tmp_path, f"cluster: demo\ngroups:\n{GROUP}}}\n")
     with pytest.raises(BadInput, match="placement cost needs the price of group a; add it"):
         load_cluster(path, placement=Placement.COST)
 
 
 @pytest.mark.parametrize("kind", ["gcp-tpu", "sim"])
-def test_a_contradiction_of_the_variant_table_binds_google_and_warns_elsewhere(tmp_path: Path, kind: str) -> None:
+def test_a_size_that_contradicts_the_variant_table_is_an_error_for_google_and_a_warning_elsewhere(
+    tmp_path: Path, kind: str
+) -> None:
     group = f"{{name: a, device: {{type: tpu, variant: v5p-8}}, host: {{tpu: 8}}, max_slices: 1, provider: {{kind: {kind}}}}}"
     path = write(tmp_path, f"cluster: demo\ngroups:\n  - {group}\n")
-    told = "groups[0].host.tpu: 8 contradicts v5p-8, whose hosts have 4 chips"
+    message = "groups[0].host.tpu: 8 contradicts v5p-8, whose hosts have 4 chips"
     if kind == "sim":
-        assert [told in str(warning) for warning in load_cluster(path).warnings] == [True]
+        assert [message in str(warning) for warning in load_cluster(path).warnings] == [True]
     else:
         with pytest.raises(BadInput) as bad:
             load_cluster(path)
-        assert [told in str(problem) for problem in bad.value.problems] == [True]
+        assert [message in str(problem) for problem in bad.value.problems] == [True]
 
 
 GPUS = "device: {type: gpu, variant: h100}, host: {cpu: 26, gpu: 8}, max_slices: 1"
 
 
 @pytest.mark.parametrize(
-    ("group", "told"),
+    ("group", "message"),
     [
         (
             f"{GPUS}, provider: {{kind: gce, machine_type: a3-highgpu-1g}}",
@@ -144,8 +146,8 @@ GPUS = "device: {type: gpu, variant: h100}, host: {cpu: 26, gpu: 8}, max_slices:
         ),
     ],
 )
-def test_gpus_that_the_machine_type_does_not_have_are_a_mistake(tmp_path: Path, group: str, told: str) -> None:
-    assert problems(tmp_path, f"cluster: demo\ngroups:\n  - {{name: a, {group}}}\n") == [f"3: groups[0].host.gpu: {told}"]
+def test_gpus_that_the_machine_type_does_not_have_are_an_error(tmp_path: Path, group: str, message: str) -> None:
+    assert problems(tmp_path, f"cluster: demo\ngroups:\n  - {{name: a, {group}}}\n") == [f"3: groups[0].host.gpu: {message}"]
 
 
 @pytest.mark.parametrize(
@@ -158,12 +160,12 @@ def test_gpus_that_the_machine_type_does_not_have_are_a_mistake(tmp_path: Path, 
         "{kind: gce, machine_type: [a3-highgpu-1g]}",
     ],
 )
-def test_gpus_are_nobodys_business_where_the_machine_type_is_not_known(tmp_path: Path, provider: str) -> None:
+def test_gpus_are_not_checked_for_an_unknown_machine_type(tmp_path: Path, provider: str) -> None:
     path = write(tmp_path, f"cluster: demo\ngroups:\n  - {{name: a, {GPUS}, provider: {provider}}}\n")
     assert load_cluster(path).warnings == ()
 
 
-def test_the_wrong_kind_of_host_is_a_mistake_for_a_known_variant_too(tmp_path: Path) -> None:
+def test_a_host_without_the_device_is_an_error_for_a_known_variant_too(tmp_path: Path) -> None:
     text = "cluster: demo\ngroups:\n  - {name: a, device: {type: tpu, variant: v4-8}, host: big, max_slices: 1}\n"
     assert "groups[0].host" in problems(tmp_path, text)[0]
 
@@ -173,33 +175,33 @@ def test_numbers_may_be_quoted_and_are_compared_as_numbers(tmp_path: Path) -> No
     assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
 
 
-def test_a_key_that_stands_twice_is_a_mistake(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_an_error(tmp_path: Path) -> None:
     assert problems(tmp_path, "cluster: a\ncluster: b\ngroups: []\n") == ["2: cluster: stands here twice; remove one"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("groups: [", "is not YAML"),
         ("- a\n- b\n", "must be a mapping that begins"),
         ("", "cluster: is missing"),
     ],
 )
-def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    assert told in problems(tmp_path, text)[0]
+def test_a_file_that_is_not_a_configuration_is_rejected(tmp_path: Path, text: str, message: str) -> None:
+    assert message in problems(tmp_path, text)[0]
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nowhere\.yaml: there is no such file"):
         load_cluster(tmp_path / "nowhere.yaml")
 
 
-def test_two_ways_to_one_place_are_refused(tmp_path: Path) -> None:
+def test_different_endpoints_for_one_location_are_rejected(tmp_path: Path) -> None:
     text = """\
 cluster: demo
 groups:
   - {name: a, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:1"}}
   - {name: b, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:2"}}
 """
-    told = "differs from group a at the same location; make them equal, or use different zones"
-    assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {told}"]
+    message = "differs from group a at the same location; make them equal, or use different zones"
+    assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {message}"]

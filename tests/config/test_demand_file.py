@@ -1,4 +1,4 @@
-"""Demand files: tasks one by one, counts, and gangs."""
+"""Demand files: single tasks, counts, gangs, and errors with their lines."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_count_stands_for_that_many_independent_tasks(tmp_path: Path) -> None:
     assert (demand.task_ids[0], demand.task_ids[-1]) == ("t/0", "t/999")
 
 
-def test_a_gang_can_be_given_at_once_or_task_by_task(tmp_path: Path) -> None:
+def test_a_gang_can_be_written_as_one_item_or_task_by_task(tmp_path: Path) -> None:
     at_once = {"id": "j", "gang": {"size": 3}}
     one_by_one = [{"id": f"k{i}", "gang": {"id": "k", "size": 3}} for i in range(3)]
     demand = load_demand(write(tmp_path, [at_once, *one_by_one]))
@@ -46,7 +46,7 @@ def test_the_device_follows_from_the_resources(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "told"),
+    ("item", "message"),
     [
         ({"resources": {}}, "tasks[0].id: is missing; add it"),
         ({"id": "t", "resource": {}}, "tasks[0].resource: unknown key; did you mean resources?"),
@@ -72,19 +72,19 @@ def test_the_device_follows_from_the_resources(tmp_path: Path) -> None:
         ({"id": "t", "gang": {"size": 4, "placement": "spread", "tasks_per_host": 2}}, "tasks_per_host is 1 for a spread gang"),
     ],
 )
-def test_a_mistake_names_its_path_and_its_fix(tmp_path: Path, item: dict[str, Any], told: str) -> None:
+def test_an_error_names_the_path_and_the_fix(tmp_path: Path, item: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as bad:
         load_demand(write(tmp_path, {"tasks": [item]}))
-    assert told in str(bad.value)
+    assert message in str(bad.value)
 
 
 @pytest.mark.parametrize("again", [{"id": "t/1"}, {"id": "t", "count": 2}, {"id": "t", "gang": {"size": 2}}])
-def test_a_task_id_belongs_to_one_task(tmp_path: Path, again: dict[str, Any]) -> None:
+def test_a_duplicate_task_id_is_rejected(tmp_path: Path, again: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=r"demand\.json:\d+: tasks\[2\]: task id 't/\d' stands here twice"):
         load_demand(write(tmp_path, [{"id": "t", "count": 2}, {"id": "u"}, again]))
 
 
-def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_invalid_json_is_rejected_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "demand.json"
     path.write_text('{"tasks": [\n{]}')
     with pytest.raises(BadInput, match=r"demand\.json:2: is not JSON"):
@@ -92,7 +92,7 @@ def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"tasks": [], "tasks": []}', "tasks: stands twice in one place; remove one"),
         ("[" * 100_000, "is nested too deeply"),
@@ -100,22 +100,22 @@ def test_what_is_not_json_is_refused_with_its_line(tmp_path: Path) -> None:
         ('[{"id": "a\\u001bb"}]', "tasks[0].id"),
     ],
 )
-def test_odd_files_are_refused_in_words(tmp_path: Path, text: str, told: str) -> None:
+def test_malformed_files_are_rejected_with_a_message(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "demand.json"
     path.write_text(text)
     with pytest.raises(BadInput) as bad:
         load_demand(path)
-    assert told in str(bad.value)
+    assert message in str(bad.value)
 
 
-def test_a_mistake_in_a_yaml_list_has_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_yaml_list_has_its_line(tmp_path: Path) -> None:
     path = tmp_path / "demand.yaml"
     path.write_text("- id: a\n- id: b\n  colour: red\n")
     with pytest.raises(BadInput, match=r"demand\.yaml:3: tasks\[1\]\.colour: unknown key"):
         load_demand(path)
 
 
-def test_a_mistake_in_a_json_file_has_its_line_and_a_key_its_own(tmp_path: Path) -> None:
+def test_an_error_in_a_json_file_has_the_line_of_its_value_or_key(tmp_path: Path) -> None:
     path = tmp_path / "demand.json"
     path.write_text(
         """\
@@ -139,14 +139,14 @@ def test_a_mistake_in_a_json_file_has_its_line_and_a_key_its_own(tmp_path: Path)
     }
 
 
-def test_a_mistake_in_a_json_list_has_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_json_list_has_its_line(tmp_path: Path) -> None:
     path = tmp_path / "demand.json"
     path.write_text('[{"id": "a"},\n{"id": "b",\n"colour": "red"}]')
     with pytest.raises(BadInput, match=r"demand\.json:3: tasks\[1\]\.colour: unknown key"):
         load_demand(path)
 
 
-def test_a_key_that_stands_twice_in_a_json_file_has_its_path_and_the_line_of_the_second(tmp_path: Path) -> None:
+def test_a_duplicate_key_in_a_json_file_has_its_path_and_the_line_of_the_second(tmp_path: Path) -> None:
     path = tmp_path / "demand.json"
     path.write_text('[{"id": "a"},\n{"id": "b",\n"count": 1,\n"count": 2}]')
     with pytest.raises(BadInput, match=r"demand\.json:4: \[1\]\.count: stands twice in one place; remove one"):

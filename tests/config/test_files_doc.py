@@ -1,4 +1,4 @@
-"""The manual of files has a row for everything that a cluster file may say."""
+"""docs/files.md has a row for every key of a cluster file."""
 
 import re
 import typing
@@ -22,7 +22,7 @@ def rows(table: str) -> dict[str, str]:
 
 
 def keys(model: type[BaseModel]) -> Iterator[tuple[str, str | None]]:
-    """What may be written: each key, and each key of the part that stands under it."""
+    """Each key of a model, and each key of its nested models."""
     for name, field in model.model_fields.items():
         key = field.alias or name
         yield key, None
@@ -47,7 +47,7 @@ def test_every_key_has_a_row(table: str, model: type[BaseModel]) -> None:
 
 
 @pytest.mark.parametrize(("table", "model"), TABLES, ids=["cluster", "group"])
-def test_every_row_is_of_a_key(table: str, model: type[BaseModel]) -> None:
+def test_every_row_describes_a_key(table: str, model: type[BaseModel]) -> None:
     written = {key if part is None else f"{key}.{part}" for key, part in keys(model)}
 
     assert [key for key in rows(table) if key not in written] == []

@@ -1,4 +1,4 @@
-"""slices.yaml: what exists, and what is known of it."""
+"""Slices files: slices, usage and health for `penstock plan`."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_count_repeats_a_slice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("slices: [{id: a, group: cpu-16, state: SLEEPING}]", "slices[0].state"),
         (
@@ -60,10 +60,10 @@ def test_count_repeats_a_slice(tmp_path: Path) -> None:
         ("standing: [{owner: o, wants: []}, {owner: o, wants: []}]", "'o' has a request already; put both in one"),
     ],
 )
-def test_a_mistake_names_its_path_and_its_fix(tmp_path: Path, text: str, told: str) -> None:
+def test_an_error_names_the_path_and_the_fix(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadInput) as bad:
         load(tmp_path, text)
-    assert told in str(bad.value)
+    assert message in str(bad.value)
 
 
 def test_a_group_that_is_no_longer_configured_is_a_warning(tmp_path: Path) -> None:

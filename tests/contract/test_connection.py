@@ -1,4 +1,4 @@
-"""Keys and certificates come from the environment, as Temporal's own tools read them; commands and workers need nothing else."""
+"""Connection settings: API key, certificates and profiles are read from the environment like Temporal's own tools read them."""
 
 import os
 import subprocess
@@ -14,17 +14,17 @@ CLOUD = "ns.a1b2c.tmprl.cloud:7233"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_said_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [name for name in os.environ if name.startswith("TEMPORAL_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
 
 
-def test_without_a_word_the_server_of_this_machine_is_meant() -> None:
+def test_the_default_is_the_server_on_this_machine() -> None:
     assert connect_settings() == {"target_host": "127.0.0.1:7233"}
 
 
-def test_what_is_given_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", CLOUD)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "ns.a1b2c")
 
@@ -32,7 +32,7 @@ def test_what_is_given_comes_before_the_environment(monkeypatch: pytest.MonkeyPa
     assert connect_settings(address="there:1", namespace="mine") == {"target_host": "there:1", "namespace": "mine"}
 
 
-def test_a_key_goes_over_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_key_requires_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", CLOUD)
     monkeypatch.setenv("TEMPORAL_API_KEY", "the-key")
 
@@ -42,7 +42,7 @@ def test_a_key_goes_over_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings["tls"]
 
 
-def test_certificates_are_read_from_the_files_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_certificates_are_read_from_the_named_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     variables = {
         "TEMPORAL_TLS_CLIENT_CERT_PATH": "certificate",
         "TEMPORAL_TLS_CLIENT_KEY_PATH": "private key",
@@ -62,7 +62,7 @@ def test_certificates_are_read_from_the_files_that_are_named(monkeypatch: pytest
     )
 
 
-def test_a_profile_of_temporals_own_file_is_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_profile_of_temporals_configuration_file_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "temporal.toml").write_text(
         f'[profile.cloud]\naddress = "{CLOUD}"\nnamespace = "ns.a1b2c"\napi_key = "the-key"\n'
     )
@@ -83,7 +83,7 @@ asyncio.run(flush_traces())
 """
 
 
-def test_a_program_that_wants_traces_without_their_packages_works_and_is_told_once() -> None:
+def test_tracing_without_the_opentelemetry_packages_works_and_warns_once() -> None:
     wanted = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317"}
 
     done = subprocess.run([sys.executable, "-c", WITHOUT_PACKAGES], env=wanted, capture_output=True, text=True, check=False)

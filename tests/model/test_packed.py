@@ -1,4 +1,4 @@
-"""Columns survive being packed, and what was never packed is refused."""
+"""Packed columns: encoding and decoding, limits, and malformed input."""
 
 import base64
 import lzma
@@ -28,12 +28,12 @@ HEX = st.one_of(st.uuids().map(str), st.binary(min_size=1, max_size=40).map(byte
 
 
 @given(st.lists(st.one_of(st.text(), HEX, st.tuples(st.text(), HEX, st.text(), HEX).map("".join))))
-def test_ids_survive_whatever_digits_they_have(ids: list[str]) -> None:
+def test_ids_with_any_digits_survive(ids: list[str]) -> None:
     assert unpack_ids(pack_ids(ids)) == ids
     assert unpack_ids(pack(ids)) == ids
 
 
-def test_a_uuid_takes_no_more_than_its_bytes() -> None:
+def test_a_packed_uuid_takes_no_more_than_its_bytes() -> None:
     chance = random.Random(7)
     ids = [str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(3_000)]
     for written in (ids, [f"job/{name}/0" for name in ids], [name.replace("-", "") for name in ids]):
@@ -41,7 +41,7 @@ def test_a_uuid_takes_no_more_than_its_bytes() -> None:
         assert len(pack_ids(written)) < 3_000 * 16 * 4 / 3 + 500
 
 
-def test_ids_that_count_up_are_packed_as_text() -> None:
+def test_sequential_ids_are_packed_as_text() -> None:
     ids = [f"job-{number:016}" for number in range(3_000)]
     assert pack_ids(ids) == pack(ids)
 
