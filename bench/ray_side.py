@@ -90,7 +90,7 @@ def _demand(demand: Any) -> Any:
 
 def _gang(gang: Any) -> Any:
     if gang["strategy"] != "STRICT_SPREAD":
-        raise ValueError(f"gang {gang['id']}: strategy {gang['strategy']} is not one this benchmark can put to Ray")
+        raise ValueError(f"gang {gang['id']}: strategy {gang['strategy']} is not supported by this benchmark")
     make = importlib.import_module("ray.autoscaler.v2.utils").ResourceRequestUtil
     messages = importlib.import_module("ray.core.generated.autoscaler_pb2")
     apart = [(make.PlacementConstraintType.ANTI_AFFINITY, f"_PG_{gang['id']}", "")]

@@ -76,7 +76,7 @@ def temporal_table(run: TemporalRun) -> Table:
         table.add_row(label, f"{bare:.1f}", f"{ours:.1f}", f"{ours / bare:.2f}")
     table.add_row("of which the decision, p50 / p99, ms", "", f"{latency.decision.p50:.1f} / {latency.decision.p99:.1f}", "")
     rates = (f"{throughput.bare:.0f}", f"{throughput.ours:.0f}", f"{throughput.ratio:.2f}")
-    table.add_row(f"started per second, {throughput.slices} at once, median of {throughput.rounds}", *rates)
+    table.add_row(f"started per second, {throughput.slices} in one batch, median of {throughput.rounds}", *rates)
     table.add_row(
         "events / bytes per evaluation that launches a slice",
         "",

@@ -12,7 +12,7 @@ from penstock.model.slices import Availability, Slice, SliceState
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
-TOO_LARGE = "the cluster is too large to decide on in a query; decide on its dump, as AutoscalerClient does"
+TOO_LARGE = "the cluster is too large for this query; query `dump` and decide on that state, as AutoscalerClient does"
 """Error message of a query that would take longer than Temporal allows."""
 
 

@@ -54,7 +54,7 @@ class DemandMessage(Value):
         if self.tasks is not None and self.demand is not None:
             raise ValueError("give tasks or demand, not both")
         if self.base is not None and (self.epoch is None or self.revision is None):
-            raise ValueError("base says that this is a delta, and a delta needs epoch and revision; add them")
+            raise ValueError("a delta needs epoch and revision; add them, or remove base")
         if self.base is None and self.tasks is None and self.demand is None:
             raise ValueError("there is no demand in this message; add tasks, which may be an empty list")
         if self.base is None and self.removed:

@@ -15,7 +15,7 @@ class Metric(NamedTuple):
 
 EVALUATION_SECONDS = Metric(
     "penstock_evaluation_seconds",
-    "How long deciding takes, without fetching the state.",
+    "Duration of a decision, without fetching the state.",
     ("cluster",),
     "s",
     # A small cluster takes milliseconds, a hundred thousand tasks up to a second; the rest is for overloaded workers.
@@ -24,20 +24,22 @@ EVALUATION_SECONDS = Metric(
 EVALUATED = Metric(
     "penstock_evaluated_timestamp_seconds", "When this process last evaluated the cluster, in Unix time.", ("cluster",), "s"
 )
-ENTRIES = Metric("penstock_entries", "Entries of the demand, by what becomes of them.", ("cluster", "outcome"))
-UNMET = Metric("penstock_unmet", "Entries that no group can take now, by reason.", ("cluster", "reason"))
+ENTRIES = Metric("penstock_entries", "Entries of the demand, by outcome.", ("cluster", "outcome"))
+UNMET = Metric("penstock_unmet", "Unmet entries, by reason.", ("cluster", "reason"))
 SLICES = Metric("penstock_slices", "Slices in the ledger.", ("cluster", "group", "state"))
-COST_PER_HOUR = Metric("penstock_cost_per_hour", "What the slices that exist cost an hour, as far as priced.", ("cluster",))
+COST_PER_HOUR = Metric("penstock_cost_per_hour", "Cost per hour of the existing slices of groups with a price.", ("cluster",))
 TIME_TO_READY_SECONDS = Metric(
     "penstock_time_to_ready_seconds",
-    "From the order of a slice until it is READY.",
+    "Time from the order of a slice until it is READY.",
     ("cluster", "group"),
     "s",
     # Machines boot in seconds to minutes; a slice in a cloud's queue may take hours.
     (1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 450, 600, 900, 1800, 3600, 7200, 21600, 86400),
 )
-CREATE_ERRORS = Metric("penstock_create_errors", "Create calls that a cloud did not take, by class.", ("provider", "kind"))
-DELETIONS_OVERDUE = Metric("penstock_deletions_overdue", "Deletions that took too long, once each.", ("cluster", "group"))
+CREATE_ERRORS = Metric("penstock_create_errors", "Failed create calls, by kind.", ("provider", "kind"))
+DELETIONS_OVERDUE = Metric(
+    "penstock_deletions_overdue", "Deletions that exceeded their deadline, each counted once.", ("cluster", "group")
+)
 
 METRICS = (
     EVALUATION_SECONDS,

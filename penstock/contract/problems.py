@@ -46,13 +46,13 @@ _SHOULD_BE = {
 }
 """The expected value, by pydantic's error type."""
 _NAME = re.compile(r"\^\[a-z0-9\]\(\[-a-z0-9(?P<more>[_.]+)\]")
-"""How the patterns of names begin. They differ in the characters allowed beside letters, digits and dashes."""
+"""Start of the patterns of names. `more` are the allowed characters other than letters, digits and dashes."""
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class BadMessage(ValueError):
-    """A message that cannot be used; the text says why."""
+    """A message is invalid; the text is the reason."""
 
 
 def read(model: type[T], raw: bytes) -> T:
@@ -84,7 +84,7 @@ def path_text(where: Iterable[str | int]) -> str:
 
 
 def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
-    """One error as a sentence: what is wrong, and what to write instead."""
+    """One error as a sentence, with the fix."""
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         known = known_keys(model, detail["loc"][:-1])
@@ -107,7 +107,7 @@ def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _not_text(value: Any) -> str:
-    """What is wrong with a value where a text is expected."""
+    """The error for a value that should be a text."""
     if value is None or value == "":
         return "is empty; write a text"
     if isinstance(value, list | dict):
@@ -116,7 +116,7 @@ def _not_text(value: Any) -> str:
 
 
 def _bad_characters(text: str, pattern: str) -> str:
-    """Which characters a text may contain, and how to write this one with them."""
+    """The error for a text with characters that are not allowed, with a suggestion."""
     name = _NAME.match(pattern)
     if name is None:
         return f"{_shown(text)} contains control characters, such as tabs or newlines; remove them"

@@ -204,7 +204,7 @@ class ScaleGroup(Value):
     def _hosts_have_the_device(self) -> Self:
         offered = {DeviceType.CPU: 1, DeviceType.GPU: self.host.gpu_milli, DeviceType.TPU: self.host.tpu_chips}
         if not offered[self.device.type]:
-            raise ValueError(f"device.type is {self.device.type}, but host.{self.device.type} is 0; say how many one host has")
+            raise ValueError(f"device.type is {self.device.type}, but host.{self.device.type} is 0; set how many one host has")
         if self.host.gpu_milli % MILLI:
             raise ValueError("host.gpu must be a whole number of GPUs")
         if self.device.type is DeviceType.CPU and self.device.variant:
@@ -322,7 +322,7 @@ def disagreements(
             found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips; lower it"))
     floor = sum(group.min_slices for group in groups.values())
     if max_slices is not None and floor > max_slices:
-        found.append((("max_slices",), f"{max_slices} is less than the {floor} slices that min_slices add up to; raise it"))
+        found.append((("max_slices",), f"{max_slices} is less than {floor}, the sum of all min_slices; raise it"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The output of a decision: where demand goes, what to launch, what is unmet, and why."""
+"""The decision: placements, launches, drains, unmet demand, deferred slices, and the reason for each."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -101,7 +101,7 @@ class LaunchRequest(NamedTuple):
 
 
 class Deferred(Value):
-    """Slices that a launch limit holds back for now."""
+    """Slices that a launch limit defers."""
 
     group: str
     slices: int

@@ -88,7 +88,7 @@ class Shape(Value):
     def _device_and_resources_agree(self) -> Self:
         for accelerator, amount in ((DeviceType.GPU, self.resources.gpu_milli), (DeviceType.TPU, self.resources.tpu_chips)):
             if amount and self.device.type is not accelerator:
-                raise ValueError(f"resources ask for {accelerator}, but device.type is {self.device.type}")
+                raise ValueError(f"resources include {accelerator}, but device.type is {self.device.type}")
         if self.resources.gpu_milli > MILLI and self.resources.gpu_milli % MILLI:
             gpus = format_milli(self.resources.gpu_milli)
             raise ValueError(f"resources.gpu: {gpus} is neither a share of one GPU nor a whole number of GPUs")

@@ -27,7 +27,7 @@ class SliceState(StrEnum):
 
     @property
     def in_flight(self) -> bool:
-        """On its way to READY."""
+        """REQUESTING, BOOTING or INITIALIZING."""
         return self in (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING)
 
     @property

@@ -38,7 +38,7 @@ def _number(value: object, example: str) -> Decimal:
     if not number.is_finite() or number < 0:
         raise ValueError(f"{value!r} must be a finite number, 0 or more; write it like {example}")
     if number > LARGEST:
-        raise ValueError(f"{value!r} is larger than anything Penstock counts; write it like {example}")
+        raise ValueError(f"{value!r} is too large; write it like {example}")
     return round(number, _DECIMALS) if isinstance(value, float) else number
 
 

@@ -66,7 +66,7 @@ groups:
         ("prioritie: 1", "did you mean priority?"),
         ("watermark: 101", "groups[0].watermark: should be 100 or less, not 101"),
         ("priority: -1", "-1 must be a finite number, 0 or more"),
-        ("device: {type: tpu}", "device.type is tpu, but host.tpu is 0; say how many one host has"),
+        ("device: {type: tpu}", "device.type is tpu, but host.tpu is 0; set how many one host has"),
         ("device: {type: npu}", "groups[0].device.type: should be 'cpu', 'gpu' or 'tpu', not 'npu'"),
         ("quota_tier: 2", "quota_tier 2 needs a quota_pool; add one, or remove quota_tier"),
         ("tier: 2", "groups[0].tier: unknown key; did you mean quota_tier?"),
@@ -102,7 +102,7 @@ def test_an_attribute_is_a_finite_number_or_a_word(tmp_path: Path) -> None:
 
 def test_minimums_must_fit_the_cluster(tmp_path: Path) -> None:
     text = f"cluster: demo\nmax_slices: 1\ngroups:\n{GROUP}, min_slices: 2}}\n"
-    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
+    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than 2, the sum of all min_slices; raise it"]
 
 
 def test_placement_cost_needs_prices_also_if_set_on_the_command_line(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_host_without_the_device_is_an_error_for_a_known_variant_too(tmp_path:
 
 def test_numbers_may_be_quoted_and_are_compared_as_numbers(tmp_path: Path) -> None:
     text = f'cluster: demo\nmax_slices: "1"\ngroups:\n{GROUP}, min_slices: 2}}\n'
-    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
+    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than 2, the sum of all min_slices; raise it"]
 
 
 def test_a_duplicate_key_is_an_error(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_the_device_follows_from_the_resources(tmp_path: Path) -> None:
     [
         ({"resources": {}}, "tasks[0].id: is missing; add it"),
         ({"id": "t", "resource": {}}, "tasks[0].resource: unknown key; did you mean resources?"),
-        ({"id": "t", "resources": {"tpu": 4}, "device": "gpu"}, "resources ask for tpu, but device.type is gpu"),
+        ({"id": "t", "resources": {"tpu": 4}, "device": "gpu"}, "resources include tpu, but device.type is gpu"),
         ({"id": "t", "constraints": [{"attribute": "zone", "op": "like", "value": "x"}]}, "tasks[0].constraints[0].op"),
         (
             {"id": "t", "constraints": [{"attribute": "zone", "op": "gt", "value": "x"}]},

@@ -259,7 +259,7 @@ def _check_unmet(demand: Demand, decision: Decision, expect: Expectation) -> Non
         entries = [(span.run, position) for span in unmet.spans for position in range(span.first, span.first + span.entries)]
         names = Counter(demand.span_task_ids(run, position, 1)[0].rsplit("/", 1)[0] for run, position in entries)
         for name, count in names.items():
-            assert (name, unmet.code) not in found, f"{name} is unmet twice with one code; give the tasks names of their own"
+            assert (name, unmet.code) not in found, f"{name} is unmet twice with one code; give the tasks different ids"
             found[name, unmet.code] = (count, unmet.message, unmet.groups)
     messages = {key: (count, message) for key, (count, message, _) in found.items()}
     wanted = {(item.tasks, item.code): item.entries for item in expect.unmet}
@@ -351,5 +351,5 @@ def load_cases(path: Path) -> list[Case]:
     """The cases of a file. Duplicate ids and duplicate keys are errors."""
     cases = CaseFile.model_validate(read_document(path).data).parsed()
     repeated = [i for i, count in Counter(case.id for case in cases).items() if count > 1 or not i]
-    assert not repeated, f"{path.name}: every case needs an id of its own; repeated or empty: {repeated}"
+    assert not repeated, f"{path.name}: case ids must be unique and not empty: {repeated}"
     return cases

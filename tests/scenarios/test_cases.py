@@ -132,7 +132,7 @@ def test_a_misspelt_file_is_rejected(tmp_path: Path) -> None:
 
 def test_ids_are_unique(tmp_path: Path) -> None:
     case = "{id: X, title: t, config: {groups: []}, expect: {}}"
-    with pytest.raises(AssertionError, match="repeated"):
+    with pytest.raises(AssertionError, match="ids must be unique"):
         load_cases(_file(tmp_path, f"about: x\ncases: [{case}, {case}]"))
 
 

@@ -56,7 +56,7 @@ def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str
 
 
 def _keep_apart(demand: Demand, hosts: dict[str, list[HostRef]]) -> Demand:
-    """Give each spread gang that runs in part a run of its own, with the hosts that it must not use again."""
+    """Give each spread gang that runs in part a separate run, with the hosts that it must not use again."""
     if hosts.keys().isdisjoint(demand.gang_ids):
         return demand
     builder = DemandBuilder()

@@ -71,7 +71,7 @@ class Headroom:
     """Slices that may still be ordered. Every order is charged to group, cluster and pool."""
 
     def __init__(self, snapshot: Snapshot, groups: Sequence[ScaleGroup], counts: Sequence[int]) -> None:
-        """`counts` are each group's slices in the ledger, whatever their state. Slices of removed groups count too."""
+        """`counts` are each group's slices in the ledger, in any state. Slices of removed groups count too."""
         config, names = snapshot.config, {group.name for group in groups}
         self._groups, self._most = groups, config.max_slices
         self._group = [max(0, group.max_slices - count) for group, count in zip(groups, counts, strict=True)]

@@ -126,16 +126,16 @@ def test_every_entry_is_placed_or_explained_exactly_once(snapshot: Snapshot) -> 
 @given(snapshots(limited=True))
 def test_no_maximum_of_a_group_a_pool_or_the_cluster_is_exceeded(snapshot: Snapshot) -> None:
     config, wanted = snapshot.config, opened(decide(snapshot))
-    held = Counter(each.group for each in snapshot.slices)
+    existing = Counter(each.group for each in snapshot.slices)
     for group in config.groups:
         if wanted[group.name]:
-            assert held[group.name] + wanted[group.name] <= group.max_slices
+            assert existing[group.name] + wanted[group.name] <= group.max_slices
     if config.max_slices is not None and wanted.total():
         assert len(snapshot.slices) + wanted.total() <= config.max_slices
     for pool in config.pools:
         members = [group for group in config.groups if group.pool == pool.name]
         if any(wanted[group.name] for group in members):
-            chips = sum((held[group.name] + wanted[group.name]) * group.chips_per_slice for group in members)
+            chips = sum((existing[group.name] + wanted[group.name]) * group.chips_per_slice for group in members)
             gone = [each for each in snapshot.slices if each.pool == pool.name and config.group(each.group) is None]
             assert chips + sum(each.chips for each in gone) + pool.system <= pool.chips
 
