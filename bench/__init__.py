@@ -1,1 +1,1 @@
-"""Benchmarks: what a decision costs, and how good it is, beside the best public planners."""
+"""Benchmarks: decisions compared with the best public planners, and the durable loop with bare Temporal."""

@@ -15,7 +15,7 @@ from penstock.model.value import Value
 
 
 class BenchRun(Value):
-    """Everything a run found, as `--json` writes it."""
+    """All results of one run, as `--json` writes them."""
 
     quick: bool
     routing: tuple[RoutingResult, ...] = ()
@@ -26,11 +26,11 @@ class BenchRun(Value):
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Up to 10,000 entries, and only the large packing cases.")
-@click.option("--only", type=click.Choice(["routing", "packing", "state", "temporal"]), help="One of the benchmarks.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every figure to this file too.")
+@click.option("--quick", is_flag=True, help="At most 10,000 entries, and only the large packing cases.")
+@click.option("--only", type=click.Choice(["routing", "packing", "state", "temporal"]), help="Run only this benchmark.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write every figure to this file.")
 def main(*, quick: bool, only: str | None, json_file: Path | None) -> None:
-    """Measure decisions on recorded workloads beside the best public planners, and the durable loop beside bare Temporal."""
+    """Compare decisions on recorded workloads with the best public planners, and the durable loop with bare Temporal."""
     found = _measure(quick=quick, only=only)
     console = wide_console()
     if found.routing:

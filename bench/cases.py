@@ -1,4 +1,4 @@
-"""The recorded packing cases: what each asks for, what bounds any answer, and what Ray answered."""
+"""The recorded packing cases: demand, lower bounds, and the answer of Ray."""
 
 import math
 from pathlib import Path
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 CASES = Path(__file__).resolve().parent / "data" / "ray-cases"
 LARGE = 5_000
-"""Tasks of a case by which speed is judged; the gangs of `LARGE_GANGS` are judged too."""
+"""Least number of tasks of a case that counts for the speed target; `LARGE_GANGS` counts too."""
 LARGE_GANGS = 250
 
 Amounts = dict[str, float]
@@ -28,7 +28,7 @@ class NodeType(_Recorded):
 
 
 class Node(_Recorded):
-    """A node that exists, and what it has left."""
+    """An existing node, and its free resources."""
 
     id: str
     node_type: str
@@ -37,14 +37,14 @@ class Node(_Recorded):
 
 
 class Wanted(_Recorded):
-    """So many tasks of one shape."""
+    """A number of tasks of one shape."""
 
     count: int
     resources: Amounts
 
 
 class Spread(_Recorded):
-    """A gang whose tasks all go to different nodes."""
+    """A gang with every task on a different node."""
 
     id: str
     strategy: str
@@ -52,7 +52,7 @@ class Spread(_Recorded):
 
 
 class Bounds(_Recorded):
-    """Lower bounds by linear programming, in which a task may lie partly on one node and partly on another."""
+    """Lower bounds by linear programming, in which a task may be divided between nodes."""
 
     cost: float
     nodes_ceil: int
@@ -72,18 +72,18 @@ class Case(_Recorded):
 
     @property
     def tasks(self) -> int:
-        """Tasks in all, those of gangs too."""
+        """Number of tasks, including those of gangs."""
         gangs = sum(bundle.count for gang in self.gangs for bundle in gang.bundles)
         return gangs + sum(demand.count for demand in self.demands)
 
     @property
     def large(self) -> bool:
-        """Whether speed is judged by it."""
+        """Whether the case counts for the speed target."""
         return self.n >= LARGE or len(self.gangs) >= LARGE_GANGS
 
 
 def case_path(name: str) -> Path:
-    """Where a case is stored."""
+    """The file of a case."""
     return CASES / f"{name}.json"
 
 
@@ -100,9 +100,9 @@ def load_cases(*, quick: bool) -> list[Case]:
 
 
 def whole_task_cost_bound(case: Case) -> float | None:
-    """A lower bound that keeps tasks whole, for cases of one shape and no gangs.
+    """A lower bound with undivided tasks, for cases of one shape without gangs.
 
-    Tasks that fit existing nodes cost nothing; no other costs less than its share of a node filled with its like.
+    Tasks that fit on existing nodes cost nothing. Each other task costs at least its share of a node filled with tasks like it.
     """
     if len(case.demands) != 1 or case.gangs:
         return None
@@ -114,5 +114,5 @@ def whole_task_cost_bound(case: Case) -> float | None:
     return round(max(0, wanted.count - free) * min(shares), 6)
 
 
-def _how_many_fit(room: Amounts, need: Amounts) -> int:
-    return min(math.floor(room.get(name, 0) / amount) for name, amount in need.items() if amount)
+def _how_many_fit(free: Amounts, need: Amounts) -> int:
+    return min(math.floor(free.get(name, 0) / amount) for name, amount in need.items() if amount)

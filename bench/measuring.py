@@ -1,4 +1,4 @@
-"""Measuring: CPU seconds of a call, the peak memory of a process, and processes of their own to measure in."""
+"""Measure CPU seconds of a call and peak memory of a process, and run modules in separate processes."""
 
 import resource
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
-"""The checkout: what `python -m bench` runs in."""
+"""The root of the checkout, the working directory of `python -m bench`."""
 
 _RSS_UNITS_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024
 """`ru_maxrss` counts bytes on macOS and KiB elsewhere."""
@@ -19,9 +19,9 @@ Found = TypeVar("Found")
 
 
 def timed(prepare: Callable[[], Given], call: Callable[[Given], Found], *, repeats: int) -> tuple[list[float], Found]:
-    """CPU seconds of each call, and what the last one found.
+    """CPU seconds of each call, and the result of the last one.
 
-    Every call has an input of its own: values cache what they derive, and a second call must not profit from the first.
+    Every call gets a new input: values cache derived data, and a second call must not profit from the caches of the first.
     """
     seconds: list[float] = []
     for _ in range(repeats):
@@ -33,9 +33,9 @@ def timed(prepare: Callable[[], Given], call: Callable[[Given], Found], *, repea
 
 
 def peak_megabytes() -> float:
-    """The most memory this process ever held.
+    """Peak resident memory of this process.
 
-    Linux counts what the parent held at the fork into `ru_maxrss`, so there the kernel's own high-water mark is read.
+    On Linux, `ru_maxrss` includes the memory of the parent at the fork, so read the kernel's high-water mark instead.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -45,11 +45,11 @@ def peak_megabytes() -> float:
 
 
 def output_of(module: str, *arguments: str) -> str:
-    """What a module of the benchmark prints when run in a fresh process."""
+    """Run a module of the benchmark in a new process; returns its standard output."""
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def progress(line: str) -> None:
-    """A line for whoever is waiting."""
+    """Print a progress line to standard error."""
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Bin packing: the recorded cases through `decide` with `packing` and `cost`, beside Ray in the same run."""
+"""Bin-packing benchmark: the recorded cases through `decide` with `packing` and `cost`, compared with Ray in the same run."""
 
 import statistics
 import sys
@@ -17,14 +17,14 @@ from penstock.model.snapshot import Snapshot
 from penstock.model.value import Value
 
 REPEATS = 3
-"""The median of three, as for Ray: of a long call Ray makes only one, and the best of three would flatter us beside it."""
+"""Median of three, as for Ray. Ray's long calls run only once, so the best of three would favour Penstock."""
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-"""Any moment will do: nothing in these cases has a deadline."""
+"""Arbitrary: nothing in these cases has a deadline."""
 
 
 class Answer(Value):
-    """What one placement did with a case."""
+    """The result of one placement on a case."""
 
     cpu_seconds: float
     slices: int
@@ -34,7 +34,7 @@ class Answer(Value):
 
 
 class OurAnswers(Value):
-    """Both placements, and the memory of the process that ran them."""
+    """The results of both placements, and the peak memory of their process."""
 
     packing: Answer
     cost: Answer
@@ -42,7 +42,7 @@ class OurAnswers(Value):
 
 
 class PackingResult(Value):
-    """One case: ours, Ray's and the bounds."""
+    """One case: the results of Penstock and Ray, and the bounds."""
 
     case: str
     tasks: int
@@ -61,20 +61,20 @@ class PackingResult(Value):
 
     @property
     def over_bound(self) -> float:
-        """Cost as a multiple of the bound; nothing spent where nothing need be is 1."""
+        """Cost divided by the bound; 1 if both are 0."""
         cost, bound = self.ours.cost.cost, self.best_cost_bound
         return cost / bound if bound else (1.0 if not cost else float("inf"))
 
 
 class PackingRun(Value):
-    """All cases, and why Ray was not run if it was not."""
+    """All cases, and why Ray was not run, if it was not."""
 
     results: tuple[PackingResult, ...]
     ray_missing: str | None
 
 
 def run_packing(*, quick: bool) -> PackingRun:
-    """Every case, Ray and Penstock in turn."""
+    """Run every case, first with Ray, then with Penstock."""
     python, missing = ray_python()
     results = []
     for case in load_cases(quick=quick):
@@ -89,7 +89,7 @@ def run_packing(*, quick: bool) -> PackingRun:
 
 
 def measure(case: Case) -> OurAnswers:
-    """One case in this process, with both placements."""
+    """Measure one case in this process, with both placements."""
     packing, cost = _answer(case, Placement.PACKING), _answer(case, Placement.COST)
     return OurAnswers(packing=packing, cost=cost, peak_mb=peak_megabytes())
 
@@ -131,7 +131,7 @@ def _snapshot(case: Case, placement: Placement) -> Snapshot:
 
 
 def _groups(case: Case) -> tuple[ScaleGroup, ...]:
-    """Node types as groups of one-host slices; Ray divides a TPU host by chip, so the groups share theirs."""
+    """Node types as groups of one-host slices, with `shared_tpu` because Ray lets tasks share the chips of a host."""
     return tuple(
         ScaleGroup(
             name=name,

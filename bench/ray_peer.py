@@ -1,4 +1,4 @@
-"""Ray as the peer: an environment of its own, its answer to a case, or the recorded answer where it cannot be run."""
+"""Run Ray's planner on a case in a separate virtual environment, or return its recorded answer if Ray cannot be installed."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ _PROBE = f"import ray, ray.autoscaler.v2.scheduler; assert ray.__version__ == '{
 
 
 class RayAnswer(Value):
-    """What Ray launched for a case, and whether that was measured in this run."""
+    """Ray's launches for a case, and whether they were measured in this run."""
 
     case: str
     cpu_seconds: float
@@ -30,7 +30,7 @@ class RayAnswer(Value):
 
 
 def ray_python() -> tuple[Path | None, str | None]:
-    """The Python that has Ray, made on first use; or none, and why."""
+    """The Python of the environment with Ray, created on first use; or None and the reason."""
     if _has_ray():
         return _PYTHON, None
     progress(f"packing: installing {RAY} into {_HOME.relative_to(ROOT)}")
@@ -45,7 +45,7 @@ def ray_python() -> tuple[Path | None, str | None]:
 
 
 def ask_ray(case: Case, python: Path | None) -> RayAnswer:
-    """Ray's answer: fresh if there is a Python to ask, else as recorded. Only the time may differ between the two."""
+    """Ray's answer: measured if there is a Python with Ray, else recorded. Only the times of the two may differ."""
     recorded = _recorded(case)
     if python is None:
         return recorded

@@ -1,10 +1,10 @@
-"""Ray's own planner on one case: a script for Ray's environment, which holds nothing of ours.
+"""Run Ray's planner on one case: a script for an environment that has Ray and not Penstock.
 
     python -I ray_side.py CASE.json    prints {case, cpu_seconds, nodes, cost, unplaced, launched, measured}
 
-A case is put to `ResourceDemandScheduler.schedule` as: node types as worker groups, existing nodes
-as running ones with what they have left, demands by count, and a STRICT_SPREAD gang as bundles that avoid each other's nodes
-by a label of the gang's. Only `schedule` is timed; the request is made anew for every call.
+The request to `ResourceDemandScheduler.schedule`: node types are worker groups, existing nodes are running nodes with their
+free resources, demands have counts, and a STRICT_SPREAD gang is a set of bundles with anti-affinity to a label of the gang.
+Only `schedule` is timed, with a new request for every call.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from typing import Any
 REPEATS = 3
 """The median of three, as for Penstock."""
 LONG_SECONDS = 2.0
-"""A call longer than this is made once: warming up no longer shows in it."""
+"""A call that takes longer than this is not repeated: warm-up effects are negligible in it."""
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def _demand(demand: Any) -> Any:
 
 def _gang(gang: Any) -> Any:
     if gang["strategy"] != "STRICT_SPREAD":
-        raise ValueError(f"gang {gang['id']}: strategy {gang['strategy']} is not one this benchmark can put to Ray")
+        raise ValueError(f"gang {gang['id']}: strategy {gang['strategy']} is not supported by this benchmark")
     make = importlib.import_module("ray.autoscaler.v2.utils").ResourceRequestUtil
     messages = importlib.import_module("ray.core.generated.autoscaler_pb2")
     apart = [(make.PlacementConstraintType.ANTI_AFFINITY, f"_PG_{gang['id']}", "")]

@@ -1,4 +1,4 @@
-"""How a run is shown: two tables, a line and a list of verdicts."""
+"""Print a run: the routing and packing tables, the line of the state, and the verdicts."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from bench.verdicts import Status, Verdict
 
 _COLOURS = {Status.REACHED: "green", Status.MISSED: "red", Status.NOT_RUN: "yellow"}
 _TABLE_WIDTH = 170
-"""Wide enough for the widest row: figures that wrap cannot be compared, so a narrow pipe gets long lines instead."""
+"""Columns of the widest row. Figures that wrap are hard to compare, so a narrower terminal gets long lines."""
 
 
 def wide_console() -> Console:
@@ -25,14 +25,14 @@ def wide_console() -> Console:
 
 
 def routing_table(results: Iterable[RoutingResult]) -> Table:
-    """A row per workload, with the recorded router beside it."""
+    """A row per workload, with the recorded times of the public router."""
     table = Table(title="Demand routing: one decision by priority", title_justify="left", caption_justify="left")
     table.caption = (
-        "CPU seconds of decide(), reasons and sentences included: best of 3, or one call at n = 100,000, each on a snapshot of "
-        "its own. Router: Iris route_demand as recorded in 2026-11 on a 2-core machine, not taken in this run; read the ratio "
-        "as an order of magnitude. Peak: the process up to the last decision. Demand: build_demand() from tasks, apart, "
-        "without validating them. It merges neighbours of one shape into runs before decide() is timed (tpu/ample and tpu/tight "
-        "become a single run), so add its column before comparing with a router that takes entries one by one."
+        "CPU seconds of decide(), including reasons and messages: best of 3, or one call at n = 100,000, each on a new snapshot. "
+        "Router: Iris route_demand as recorded in 2026-11 on a 2-core machine, not measured in this run; the ratio is an order "
+        "of magnitude. Peak: memory of the process up to the last decision. Demand: build_demand(), timed separately, without "
+        "validation of the tasks. It merges consecutive entries of one shape into runs (tpu/ample and tpu/tight become a single "
+        "run), so add its column before comparing with a router that takes entries one by one."
     )
     table.add_column("workload")
     for name in ("groups", "n", "CPU s", "router s", "ratio", "placed", "unmet", "slices", "peak MB", "demand CPU s"):
@@ -47,7 +47,7 @@ def routing_table(results: Iterable[RoutingResult]) -> Table:
 
 
 def state_line(result: StateResult) -> str:
-    """The full state in one line."""
+    """One line with the size and times of the full state."""
     return (
         f"State of {TASKS:,} tasks and {SLICES:,} slices: {result.json_bytes:,} bytes of JSON, encoded in "
         f"{result.encode_seconds:.3f} s, decoded in {result.decode_seconds:.3f} s of CPU (best of {REPEATS}), "
@@ -57,7 +57,7 @@ def state_line(result: StateResult) -> str:
 
 def packing_table(run: PackingRun) -> Table:
     """A row per case: Ray, `packing`, `cost`, and the bounds."""
-    table = Table(title="Bin packing: one decision beside Ray", title_justify="left", caption_justify="left")
+    table = Table(title="Bin packing: one decision compared with Ray", title_justify="left", caption_justify="left")
     table.caption = _packing_caption(run)
     table.add_column("case", no_wrap=True)
     for name in (
@@ -80,7 +80,7 @@ def packing_table(run: PackingRun) -> Table:
 
 
 def verdict_lines(verdicts: Iterable[Verdict]) -> list[str]:
-    """A line per target, and one below it per row that misses."""
+    """A line per target, followed by a line per row that misses it."""
     lines = []
     for verdict in verdicts:
         colour = _COLOURS[verdict.status]
@@ -132,7 +132,7 @@ def _packing_caption(run: PackingRun) -> str:
     else:
         ray = f"* as recorded in the cases: {RAY} could not be installed here ({escape(run.ray_missing)}), so ratios mix machines"
     return (
-        f"CPU seconds: median of 3 on either side; one call of Ray's where it takes over 2 s. Ray: {ray}. "
-        "The LP bound lets a task straddle hosts, so with existing nodes (e200) it may be out of reach; with a single shape the "
-        "whole-task bound (tasks that fit existing hosts whole, the rest at the cheapest share of a host) takes its place."
+        f"CPU seconds: median of 3 on both sides; one call if Ray takes over 2 s. Ray: {ray}. "
+        "The LP bound divides tasks between hosts, so no plan may reach it with existing nodes (e200). For a single shape, the "
+        "whole-task bound (tasks that fit on existing hosts, the others at the cheapest share of a host) replaces it."
     )

@@ -1,4 +1,4 @@
-"""Demand routing: `decide` by priority on the seeded workloads, each in a process of its own."""
+"""Demand-routing benchmark: `decide` by priority on the seeded workloads, each in a separate process."""
 
 import sys
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ REPEATS = 3
 """The best of three, up to `QUICK_ENTRIES`; larger workloads are decided once."""
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-"""Any moment will do: nothing in these workloads has a deadline."""
+"""Arbitrary: nothing in these workloads has a deadline."""
 
-# CPU seconds of one call of the fastest public router, Iris `route_demand` in its newest version of 2026-11, as recorded on a
-# 2-core machine like CI's. It is not run here: these figures are the ones to beat, not a measurement of this run.
+# CPU seconds of one call of the fastest public router, Iris `route_demand` (newest version of 2026-11), recorded on a 2-core
+# machine like CI's. They are targets to beat, not measurements of this run.
 PUBLIC_ROUTER_SECONDS: dict[tuple[str, int, int], float] = {
     (workload, entries, groups): seconds
     for workload, entries, row in (
@@ -48,7 +48,7 @@ PUBLIC_ROUTER_SECONDS: dict[tuple[str, int, int], float] = {
 
 
 class RoutingResult(Value):
-    """What one workload cost and where its entries went."""
+    """CPU time, memory and outcome of one workload."""
 
     workload: str
     entries: int
@@ -62,12 +62,12 @@ class RoutingResult(Value):
 
     @property
     def router_seconds(self) -> float | None:
-        """The recorded figure of the public router, where there is one."""
+        """The recorded time of the public router; None if there is none."""
         return PUBLIC_ROUTER_SECONDS.get((self.workload, self.entries, self.groups))
 
 
 def run_routing(*, quick: bool) -> list[RoutingResult]:
-    """Every workload, measured one after the other."""
+    """Measure every workload, one after the other."""
     found = []
     for spec in _specs(quick=quick):
         arguments = (spec.kind, spec.regime, str(spec.entries), str(spec.groups))
@@ -78,7 +78,7 @@ def run_routing(*, quick: bool) -> list[RoutingResult]:
 
 
 def measure(spec: WorkloadSpec) -> RoutingResult:
-    """One workload in this process. Memory is read before the tasks are made that only `build_demand` needs."""
+    """Measure one workload in this process. Memory is read before the tasks for `build_demand` are created."""
     repeats = REPEATS if spec.entries <= QUICK_ENTRIES else 1
     seconds, decision = timed(lambda: _snapshot(spec), decide, repeats=repeats)
     peak = peak_megabytes()
@@ -139,7 +139,7 @@ def _demand(spec: WorkloadSpec) -> Demand:
 
 
 def _tasks(spec: WorkloadSpec) -> Iterator[Task]:
-    """The same demand as a controller would send it: every task with its requirements."""
+    """The same demand as a controller sends it: every task with its requirements."""
     shapes: dict[tuple[object, ...], Shape] = {}
     for want in wants_of(spec):
         shape = _known_shape(want, shapes)
@@ -173,7 +173,7 @@ def _shape(want: Want) -> Shape:
 
 
 def _checked_counts(decision: Decision, entries: int) -> tuple[int, int]:
-    """Entries placed and unmet, once it is sure that every entry is one of the two and no unmet one lacks its reason."""
+    """Numbers of placed and unmet entries, after checking that every entry is one of the two and every unmet one has a reason."""
     assert all(unmet.code and unmet.message for unmet in decision.unmet), "an unmet entry has no reason"
     spans = [placed.span for placed in decision.placed] + [span for unmet in decision.unmet for span in unmet.spans]
     spans.sort()

@@ -1,4 +1,4 @@
-"""Seeded workloads for demand routing, free of any planner's types.
+"""Seeded workloads for the demand-routing benchmark, independent of the types of any planner.
 
 | workload | demand | fleet |
 |---|---|---|
@@ -9,7 +9,7 @@
 | tpu/tight | the same | holds about half |
 | tpu/mixed | gangs over 8 variants, every third pinned to a region | holds more than everything |
 
-The random draws and their order are part of the format: a workload must stay the one that peers were measured on.
+The random draws and their order are part of the format: a workload must stay identical to the one that peers were measured on.
 """
 
 import math
@@ -22,13 +22,13 @@ GANG_SIZE = 4
 DEFAULT_SEED = 7
 
 _TASKS_PER_VM = 5.0
-"""Roughly how many of the CPU tasks fill one 16-core host; the fleets are sized by it."""
+"""Approximate number of CPU tasks that fill one 16-core host, for sizing the fleets."""
 _TASKS_PER_JOB = 50
 _VARIANTS = ("v5litepod-16", "v5p-32", "v6e-16", "v4-32", "v5p-16", "v6e-32", "v5litepod-32", "v4-16")
 
 
 class WorkloadSpec(NamedTuple):
-    """Which workload: a kind of device, a regime, and the numbers of entries and groups."""
+    """The parameters of a workload: device, regime, number of entries, number of groups."""
 
     kind: str
     regime: str
@@ -38,7 +38,7 @@ class WorkloadSpec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As the tables call it."""
+        """The name in the tables, such as `cpu/ample`."""
         return f"{self.kind}/{self.regime}"
 
 

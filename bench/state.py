@@ -1,4 +1,4 @@
-"""The state at full size: a hundred thousand tasks of 1,200 shapes and five thousand busy slices, encoded and decoded."""
+"""State benchmark: encode and decode a state of 100,000 tasks in 1,200 shapes and 5,000 busy slices."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ _NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 class StateResult(Value):
-    """What the state weighs, and what it takes to write and to read it."""
+    """Size of the state as JSON, CPU seconds to encode and decode it, and peak memory."""
 
     json_bytes: int
     encode_seconds: float
@@ -33,13 +33,13 @@ class StateResult(Value):
 
 
 def run_state() -> StateResult:
-    """Measure in a process of its own."""
+    """Measure in a separate process."""
     progress(f"state: {TASKS:,} tasks, {SLICES:,} slices")
     return StateResult.model_validate_json(output_of("bench.state"))
 
 
 def full_state() -> AutoscalerState:
-    """A state as large as one cluster's gets; every task a run of its own, every host busy with a task it names."""
+    """A state of the largest supported size: every task is a separate run, and every host reports one running task."""
     chance = random.Random(7)
     groups = [
         {"name": f"g{i}", "device": {"type": "tpu", "variant": "v5litepod-16"}, "host": {"cpu": 112}, "max_slices": SLICES}
@@ -83,7 +83,7 @@ def _measure() -> StateResult:
     encode, text = timed(lambda: state, AutoscalerState.model_dump_json, repeats=REPEATS)
     decode, again = timed(lambda: text, AutoscalerState.model_validate_json, repeats=REPEATS)
     if again != state:
-        raise ValueError("the state that was read is not the state that was written")
+        raise ValueError("the decoded state differs from the encoded one")
     return StateResult(json_bytes=len(text), encode_seconds=min(encode), decode_seconds=min(decode), peak_mb=peak_megabytes())
 
 

@@ -1,4 +1,4 @@
-"""The targets: what was aimed for, and whether the figures of a run reach it."""
+"""The performance targets, and whether the results of a run reach them."""
 
 from collections.abc import Callable, Iterable
 
@@ -16,14 +16,14 @@ OVER_BOUND = 1.02
 STATE_BYTES = 1_000_000
 STATE_SECONDS = 0.3
 BOUND_FROM_TASKS = 1_000
-"""Below this many tasks, one slice more is a larger share of the cost than `OVER_BOUND` allows."""
+"""With fewer tasks, a single additional slice would exceed `OVER_BOUND`."""
 
 _ALMOST = 1e-6
-"""Prices add up to sums that differ in the last digits."""
+"""Tolerance for floating-point sums of prices."""
 
 
 def routing_verdicts(results: Iterable[RoutingResult]) -> list[Verdict]:
-    """Speed and memory of routing."""
+    """Targets for speed and memory of routing."""
     rows = list(results)
     huge = [row for row in rows if row.entries == 100_000 and row.groups == 200]
     return [
@@ -35,7 +35,7 @@ def routing_verdicts(results: Iterable[RoutingResult]) -> list[Verdict]:
 
 
 def packing_verdicts(run: PackingRun) -> list[Verdict]:
-    """Speed and quality of packing, against Ray and the bounds."""
+    """Targets for speed and quality of packing, compared with Ray and the bounds."""
     rows = run.results
     large = [row for row in rows if row.large]
     from_tasks = [row for row in rows if row.tasks >= BOUND_FROM_TASKS]
@@ -46,7 +46,7 @@ def packing_verdicts(run: PackingRun) -> list[Verdict]:
         ),
         _all_hold(f"`cost` {FASTER_THAN_RAY:g}× faster than Ray on large cases", large, cost_speedup, FASTER_THAN_RAY, _speedup),
         _all_hold("`packing` never more slices than Ray", rows, lambda r: r.ray.nodes - r.ours.packing.slices, 0, _slices),
-        _all_hold("`cost` never dearer than Ray", rows, lambda r: r.ray.cost - r.ours.cost.cost, -_ALMOST, _costs),
+        _all_hold("`cost` never more expensive than Ray", rows, lambda r: r.ray.cost - r.ours.cost.cost, -_ALMOST, _costs),
         _all_hold(
             f"`cost` within {OVER_BOUND - 1:.0%} of the bound from {BOUND_FROM_TASKS:,} tasks",
             from_tasks,
@@ -72,7 +72,7 @@ def packing_verdicts(run: PackingRun) -> list[Verdict]:
 
 
 def state_verdicts(result: StateResult) -> list[Verdict]:
-    """Size of the state, and the time to write and to read it."""
+    """Targets for the size of the state, and the time to encode and decode it."""
     small = Status.REACHED if result.json_bytes < STATE_BYTES else Status.MISSED
     slowest = max(result.encode_seconds, result.decode_seconds)
     fast = Status.REACHED if slowest < STATE_SECONDS else Status.MISSED
@@ -84,12 +84,12 @@ def state_verdicts(result: StateResult) -> list[Verdict]:
 
 
 def packing_speedup(row: PackingResult) -> float:
-    """How many times faster than Ray `packing` was."""
+    """Time of Ray divided by the time of `packing`."""
     return row.ray.cpu_seconds / row.ours.packing.cpu_seconds
 
 
 def cost_speedup(row: PackingResult) -> float:
-    """How many times faster than Ray `cost` was."""
+    """Time of Ray divided by the time of `cost`."""
     return row.ray.cpu_seconds / row.ours.cost.cpu_seconds
 
 
@@ -128,7 +128,7 @@ def _all_hold(
     least: float,
     figures: Callable[[PackingResult], str],
 ) -> Verdict:
-    """Whether the margin of every row is at least `least`; the row with the smallest one is the figure."""
+    """Whether the margin of every row is at least `least`. The verdict shows the row with the smallest margin."""
     ordered = sorted(rows, key=margin)
     if not ordered:
         return Verdict(target=target, status=Status.NOT_RUN, figures="")

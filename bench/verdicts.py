@@ -1,4 +1,4 @@
-"""What became of a target: a status, and the figures that decided."""
+"""The verdict on a performance target: reached, missed or not run, with the figures."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from penstock.model.value import Value
 
 
 class Status(StrEnum):
-    """What became of a target."""
+    """Whether a target is reached."""
 
     REACHED = "reached"
     MISSED = "missed"
@@ -14,7 +14,7 @@ class Status(StrEnum):
 
 
 class Verdict(Value):
-    """A target, whether it is reached, the figure that decided, and the rows that miss it."""
+    """A target, its status, the deciding figures, and the rows that miss it."""
 
     target: str
     status: Status

@@ -1,1 +1,1 @@
-"""The durable loop beside bare Temporal: latency, throughput, and what it leaves in histories."""
+"""The durable loop compared with bare Temporal: latency, throughput, and size of the histories."""

@@ -1,4 +1,4 @@
-"""Bare Temporal: a minimal workflow that takes a signal, starts children and has each run one activity."""
+"""The bare Temporal baseline: a workflow that starts child workflows on a signal, each of which runs one activity."""
 
 import asyncio
 import sys
@@ -14,34 +14,34 @@ from temporalio.worker import Worker
 
 QUEUE = "bare"
 BATCH = 50
-"""As the autoscaler does: it is the fastest way to start children."""
+"""The same policy as the autoscaler's, which is the fastest way to start children."""
 
 
 @workflow.defn
 class BareChild:
-    """One activity."""
+    """A child workflow that runs one activity."""
 
     @workflow.run
     async def run(self) -> None:
-        """Run it."""
+        """Run the activity."""
         await workflow.execute_activity("note_the_time", start_to_close_timeout=timedelta(seconds=30))
 
 
 @workflow.defn
 class BareParent:
-    """As many children as each signal says."""
+    """A parent workflow that starts the number of children in each signal."""
 
     def __init__(self) -> None:
         self._wanted: deque[tuple[str, int]] = deque()
 
     @workflow.signal
     def go(self, name: str, children: int) -> None:
-        """Start so many children."""
+        """Signal: start this many children."""
         self._wanted.append((name, children))
 
     @workflow.run
     async def run(self) -> None:
-        """For ever."""
+        """Wait for signals until the benchmark ends."""
         while True:
             await workflow.wait_condition(lambda: bool(self._wanted))
             name, children = self._wanted.popleft()
@@ -55,14 +55,14 @@ class BareParent:
 
 
 class Times:
-    """When each activity ran, a line each."""
+    """A file with one line per activity: the time at which it ran."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
 
     @activity.defn
     async def note_the_time(self) -> None:
-        """Write down now."""
+        """Append the current time."""
         self._file.write(f"{time.time()}\n")
 
 

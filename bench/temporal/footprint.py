@@ -1,4 +1,4 @@
-"""What the loop leaves in histories: per evaluation, per slice's lifecycle, and at rest."""
+"""Footprint benchmark: history events and bytes per evaluation, per slice lifecycle, and while the cluster is idle."""
 
 import asyncio
 
@@ -14,9 +14,9 @@ _HOUR_SECONDS = 3600.0
 
 
 class FootprintResult(Value):
-    """Events and bytes. `rested_seconds` is how long nothing was asked of the cluster of the latency measurement.
+    """Events and bytes in histories. `rested_seconds` is how long the cluster of the latency benchmark was left idle.
 
-    The inventory's events an hour are those of one round of its watch, counted, times the rounds an hour has.
+    The inventory's events per hour are the events of one round of its watch, times the rounds per hour.
     """
 
     evaluations: int
@@ -33,12 +33,12 @@ class FootprintResult(Value):
 
     @property
     def inventory_per_hour(self) -> float:
-        """Events an hour of one location."""
+        """Events per hour of one location."""
         return self.inventory_per_round * _HOUR_SECONDS / WATCH_ROUND.total_seconds()
 
 
 async def measure_footprint(scene: Scene, *, rest_seconds: float) -> FootprintResult:
-    """On the cluster of the latency measurement, whose evaluations launched one slice each."""
+    """Measure on the cluster of the latency benchmark, where each evaluation launched one slice."""
     autoscaler = AutoscalerClient(scene.client, CLUSTER)
     events, size = await scene.autoscaler_history(CLUSTER)
     status = await autoscaler.status()
@@ -69,7 +69,7 @@ async def measure_footprint(scene: Scene, *, rest_seconds: float) -> FootprintRe
 
 
 async def _one_round(scene: Scene, autoscaler: AutoscalerClient) -> int:
-    """Events of the inventory from one round of its watch to the next: a changed configuration ends a round."""
+    """Events of the inventory between two rounds of its watch. A configuration change ends a round."""
     state = await autoscaler.dump()
     assert state.config is not None
     before = (await scene.inventory_history(CLUSTER, ZONE))[0]
@@ -80,7 +80,7 @@ async def _one_round(scene: Scene, autoscaler: AutoscalerClient) -> int:
         return (await scene.inventory_history(CLUSTER, ZONE))[0] > before
 
     await until(begun)
-    await asyncio.sleep(1)  # The round that ended and the one that begins are recorded together, a few tasks at most.
+    await asyncio.sleep(1)  # The end of one round and the start of the next are recorded together, in a few workflow tasks.
     return (await scene.inventory_history(CLUSTER, ZONE))[0] - before
 
 
@@ -89,7 +89,7 @@ async def _events(scene: Scene, workflow_ids: list[str]) -> int:
 
 
 async def _whole_lifecycle(scene: Scene, autoscaler: AutoscalerClient, slice_id: str, workflow_id: str) -> tuple[int, int]:
-    """Events and bytes of a slice that was created, served, was drained and is gone."""
+    """Events and bytes of a whole slice lifecycle: created, READY, drained, deleted."""
     await autoscaler.submit_demand([])
     await autoscaler.drain(slice_id, cause="operator", force=False)
     await autoscaler.confirm_drain(slice_id)

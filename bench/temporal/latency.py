@@ -1,4 +1,4 @@
-"""From a demand signal to the first create call, beside a bare signal to its child's activity."""
+"""Latency benchmark: from a demand signal to the create call, compared with a bare signal to its child's activity."""
 
 import asyncio
 from statistics import median, quantiles
@@ -17,25 +17,25 @@ ZONE = "latency-a"
 CLUSTER = "latency"
 _WARM_UP = 5
 PACE_SECONDS = 0.5
-"""Between evaluations at least: longer than what is measured, as anywhere."""
+"""Least time between evaluations. It is longer than the measured latency, as in production."""
 REST_SECONDS = 1.0
-"""After a slice is READY: its cluster rests once the pace is over and the watch has had its last quick look."""
+"""Pause after a slice is READY, until the evaluation interval is over and the watch has made its last fast poll."""
 
 
 class Spread(Value):
-    """Milliseconds: the middle, and nearly the worst."""
+    """Median and 99th percentile, in milliseconds."""
 
     p50: float
     p99: float
 
     @classmethod
     def of(cls, seconds: list[float]) -> "Spread":
-        """The spread of some measurements."""
+        """The percentiles of measurements in seconds."""
         return cls(p50=median(seconds) * 1000, p99=quantiles(seconds, n=100, method="inclusive")[98] * 1000)
 
 
 class LatencyResult(Value):
-    """Both sides, alternating in one run, and what the decision took of ours."""
+    """Latencies of both sides, measured alternately, and the part of ours that the decision takes."""
 
     samples: int
     bare: Spread
@@ -44,7 +44,7 @@ class LatencyResult(Value):
 
 
 async def measure_latency(scene: Scene, *, samples: int) -> LatencyResult:
-    """One demand at a time on a cluster at rest, and one bare signal between two of them."""
+    """Alternate bare signals and demands, each demand on an idle cluster."""
     progress(f"latency: {samples} demands and {samples} bare signals in turn")
     scene.behave(ZONE)
     autoscaler = await scene.cluster(
@@ -81,7 +81,7 @@ async def _bare_sample(scene: Scene, parent: WorkflowHandle[Any, Any], i: int) -
 
 
 async def _our_sample(scene: Scene, autoscaler: AutoscalerClient, i: int) -> float:
-    """One task more than there are slices; the next sample waits until everything rests again."""
+    """Demand one task more than there are slices, and wait until the cluster is idle again."""
     handle = scene.client.get_workflow_handle(autoscaler_id(CLUSTER))
     sent = now()
     await handle.signal("demand", {"tasks": [{"id": "t", "count": i + 1, "resources": {"cpu": 4}}]})
@@ -101,7 +101,7 @@ async def _our_sample(scene: Scene, autoscaler: AutoscalerClient, i: int) -> flo
 
 
 async def _decision_seconds(scene: Scene) -> list[float]:
-    """How long each decision that launched something took, from its order to its result, as the history has it."""
+    """Seconds from schedule to completion of each evaluation that launched a slice, from the history."""
     scheduled: dict[int, float] = {}
     found = []
     for event in await scene.events_of(autoscaler_id(CLUSTER)):

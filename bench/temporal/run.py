@@ -1,4 +1,4 @@
-"""One run of the Temporal benchmark: its figures, its targets, its table."""
+"""Run the Temporal benchmarks; check their targets and print their table."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ INVENTORY_EVENTS_PER_HOUR = 100
 
 
 class TemporalRun(Value):
-    """Everything measured in one run."""
+    """All results of one run."""
 
     latency: LatencyResult
     throughput: ThroughputResult
@@ -25,7 +25,7 @@ class TemporalRun(Value):
 
 
 def run_temporal(*, quick: bool) -> TemporalRun:
-    """Measure on a server, a simulated cloud and two workers of its own."""
+    """Measure on a new Temporal server, simulated cloud, worker and bare worker."""
     return asyncio.run(_measured(quick=quick))
 
 
@@ -38,7 +38,7 @@ async def _measured(*, quick: bool) -> TemporalRun:
 
 
 def temporal_verdicts(run: TemporalRun) -> list[Verdict]:
-    """Whether the loop is as light as it was meant to be."""
+    """Whether the durable loop reaches its targets."""
     latency, throughput, rest = run.latency, run.throughput, run.footprint
     verdicts = []
     for name in ("p50", "p99"):
@@ -65,9 +65,9 @@ def _verdict(target: str, reached: bool, figures: str) -> Verdict:
 
 
 def temporal_table(run: TemporalRun) -> Table:
-    """All figures beside those of bare Temporal."""
+    """All figures, with those of bare Temporal."""
     latency, throughput, rest = run.latency, run.throughput, run.footprint
-    table = Table(title="The durable loop beside bare Temporal", title_justify="left")
+    table = Table(title="The durable loop compared with bare Temporal", title_justify="left")
     for name in ("figure", "bare", "ours", "ratio"):
         table.add_column(name, justify="left" if name == "figure" else "right")
     for name in ("p50", "p99"):
@@ -76,7 +76,7 @@ def temporal_table(run: TemporalRun) -> Table:
         table.add_row(label, f"{bare:.1f}", f"{ours:.1f}", f"{ours / bare:.2f}")
     table.add_row("of which the decision, p50 / p99, ms", "", f"{latency.decision.p50:.1f} / {latency.decision.p99:.1f}", "")
     rates = (f"{throughput.bare:.0f}", f"{throughput.ours:.0f}", f"{throughput.ratio:.2f}")
-    table.add_row(f"started per second, {throughput.slices} at once, median of {throughput.rounds}", *rates)
+    table.add_row(f"started per second, {throughput.slices} in one batch, median of {throughput.rounds}", *rates)
     table.add_row(
         "events / bytes per evaluation that launches a slice",
         "",

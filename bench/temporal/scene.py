@@ -1,4 +1,4 @@
-"""One Temporal server, one simulated cloud, a bare worker and ours: both sides of every measurement."""
+"""Start the processes of the Temporal benchmarks: a server, a simulated cloud, our worker and the bare worker."""
 
 import asyncio
 import json
@@ -29,11 +29,11 @@ from penstock.model.cluster import ClusterConfig
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.1
-"""What is measured has its own time stamps: looking often would only take the processor from what is measured."""
+"""The measured events carry their own time stamps, so frequent polling would only take CPU time from them."""
 
 
 class Scene:
-    """Where both sides run."""
+    """The running processes, and the measurements on them."""
 
     def __init__(self, client: Client, *, sim: str, times: Path) -> None:
         self.client = client
@@ -41,28 +41,28 @@ class Scene:
         self._times = times
 
     async def bare_parent(self) -> WorkflowHandle[Any, Any]:
-        """The bare workflow, waiting for signals."""
+        """Start the bare parent workflow."""
         return await self.client.start_workflow(BareParent.run, id="bare", task_queue=QUEUE)
 
     def bare_calls(self) -> list[float]:
-        """When the bare activities ran, in order."""
+        """Times at which the bare activities ran, in order."""
         return [float(line) for line in self._times.read_text().split()]
 
     def behave(self, zone: str, **behaviour: Any) -> None:
-        """How a zone of the simulated cloud behaves from now on."""
+        """Set the behaviour of a zone of the simulated cloud."""
         body = json.dumps(behaviour).encode()
         with urllib.request.urlopen(urllib.request.Request(f"{self._sim}/zones/{zone}", data=body, method="PUT")):
             pass
 
     def creates(self, cluster: str) -> list[float]:
-        """When the create calls of a cluster arrived in the cloud, in order."""
+        """Times at which the cloud received the create calls of a cluster, in order."""
         with urllib.request.urlopen(f"{self._sim}/resources") as reply:
             items = json.load(reply)["items"]
         ours = [item for item in items if item["labels"].get("penstock-cluster") == cluster]
         return sorted(datetime.fromisoformat(item["created_at"]).timestamp() for item in ours)
 
     async def cluster(self, config: dict[str, Any]) -> AutoscalerClient:
-        """A cluster of ours that has recovered and rests."""
+        """Start a cluster, and wait until its first recovery and evaluation are done."""
         wanted = ClusterConfig.model_validate(config)
         autoscaler = AutoscalerClient(self.client, wanted.cluster)
         await autoscaler.start(wanted)
@@ -75,7 +75,7 @@ class Scene:
         return autoscaler
 
     async def events_of(self, workflow_id: str) -> list[HistoryEvent]:
-        """What is in the histories of all its runs, the oldest first."""
+        """History events of all runs of a workflow, the oldest first."""
         runs = [run async for run in self.client.list_workflows(f"WorkflowId = '{workflow_id}'")]
         handles = [
             self.client.get_workflow_handle(workflow_id, run_id=run.run_id)
@@ -84,21 +84,21 @@ class Scene:
         return [event for handle in handles for event in (await handle.fetch_history()).events]
 
     async def history_of(self, workflow_id: str) -> tuple[int, int]:
-        """Events and bytes of all its runs."""
+        """Number of events and bytes of all runs of a workflow."""
         events = await self.events_of(workflow_id)
         return len(events), sum(event.ByteSize() for event in events)
 
     async def autoscaler_history(self, cluster: str) -> tuple[int, int]:
-        """Events and bytes of a cluster's autoscaler."""
+        """Number of events and bytes of a cluster's autoscaler."""
         return await self.history_of(autoscaler_id(cluster))
 
     async def inventory_history(self, cluster: str, zone: str) -> tuple[int, int]:
-        """Events and bytes of an inventory."""
+        """Number of events and bytes of an inventory."""
         return await self.history_of(inventory_id(cluster, "sim", zone))
 
 
 async def until(holds: Any) -> None:
-    """Wait for something, but not for ever. The first look comes after a while: it would disturb what is waited for."""
+    """Poll until a condition holds, or fail at the deadline. Polling starts late, so that it does not disturb the measurement."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         await asyncio.sleep(POLL_SECONDS)
         while not await holds():
@@ -107,7 +107,7 @@ async def until(holds: Any) -> None:
 
 @asynccontextmanager
 async def staged() -> AsyncIterator[Scene]:
-    """Everything started, and ended afterwards."""
+    """Start all processes, and kill them at the end."""
     with tempfile.TemporaryDirectory() as folder:
         home, port, sim_port = Path(folder), free_port(), free_port()
         address, sim = f"{LOOPBACK}:{port}", f"http://{LOOPBACK}:{sim_port}"
@@ -160,5 +160,5 @@ async def _started(home: Path, times: Path, children: list[Child]) -> bool:
 
 
 def now() -> float:
-    """The wall clock, which processes on one machine share."""
+    """Wall-clock time, comparable between processes on one machine."""
     return time.time()

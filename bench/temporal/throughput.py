@@ -1,4 +1,4 @@
-"""Slices started per second, beside bare children that run one activity each."""
+"""Throughput benchmark: slices started per second, compared with bare children that run one activity each."""
 
 from statistics import median
 from typing import Any
@@ -12,7 +12,7 @@ from penstock.model.value import Value
 
 
 class ThroughputResult(Value):
-    """Starts per second of both sides, alternating in one run."""
+    """Starts per second of both sides, measured alternately."""
 
     slices: int
     rounds: int
@@ -21,12 +21,12 @@ class ThroughputResult(Value):
 
     @property
     def ratio(self) -> float:
-        """Ours as a share of bare."""
+        """Our rate divided by the bare rate."""
         return self.ours / self.bare
 
 
 async def measure_throughput(scene: Scene, *, slices: int, rounds: int) -> ThroughputResult:
-    """From one signal to the last activity, or the last create call, that it causes."""
+    """Measure from one signal to the last activity, or the last create call, that it causes."""
     parent = scene.client.get_workflow_handle("bare")
     bare: list[float] = []
     ours: list[float] = []
@@ -50,13 +50,13 @@ async def _bare_round(scene: Scene, parent: WorkflowHandle[Any, Any], children: 
 
 
 async def _our_round(scene: Scene, slices: int, i: int) -> float:
-    """Slices that the cloud takes its time for: started is what counts here."""
+    """Start slices that boot slowly, because only the create calls count."""
     zone, cluster = f"throughput-{i}", f"throughput{i}"
     scene.behave(zone, create_latency="1h")
     await scene.cluster(
         {
             "cluster": cluster,
-            "evaluation": {"interval": "20ms"},  # Or the demand would wait until the first evaluation is long enough ago.
+            "evaluation": {"interval": "20ms"},  # Else the demand waits for the end of the interval.
             "groups": [{"name": "g", "host": {"cpu": 4}, "max_slices": slices, "zone": zone}],
         }
     )

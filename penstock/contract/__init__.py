@@ -1,1 +1,1 @@
-"""What programs may rely on: durable names, messages, and answers."""
+"""The public contract: durable names, messages, answers, error codes and metrics."""

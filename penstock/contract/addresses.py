@@ -1,7 +1,7 @@
 """Default ports and addresses of the programs that run on one machine; no two of them share a port."""
 
 TEMPORAL_PORT = 7233
-"""Temporal's own default."""
+"""Temporal's own default port."""
 TEMPORAL_UI_PORT = 8233
 """Temporal's own default, 1000 above the server's."""
 SIM_PORT = 7234

@@ -1,4 +1,4 @@
-"""What the autoscaler answers: to updates, and to those who ask how things are."""
+"""Results of updates and queries: status, slices, decisions, explanations, verification, doctor."""
 
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -12,12 +12,12 @@ from penstock.model.slices import Availability, Slice, SliceState
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
-TOO_LARGE = "the cluster is too large to decide on in a query; decide on its dump, as AutoscalerClient does"
-"""The error of a query that would take longer than Temporal allows."""
+TOO_LARGE = "the cluster is too large for this query; query `dump` and decide on that state, as AutoscalerClient does"
+"""Error message of a query that would take longer than Temporal allows."""
 
 
 class Accepted(Value):
-    """Demand was taken: what stands now. `resync_needed` says why a snapshot must come, if it must."""
+    """Result of `submit_demand`: the source's current epoch and revision, and why it must send a snapshot, if it must."""
 
     source: str
     epoch: int
@@ -25,18 +25,18 @@ class Accepted(Value):
     config_revision: int
     resync_needed: str | None = None
     invalid: int = 0
-    """Tasks that could not be read; each is unmet with the code `invalid`."""
+    """Tasks that failed validation; each is unmet with the code `invalid`."""
 
 
 class Done(Value):
-    """An operator's order was taken."""
+    """Result of an operator's update."""
 
     message: str
     config_revision: int
 
 
 class Rejection(Value):
-    """A message that could not be used, and why."""
+    """A rejected message, and the reason."""
 
     at: Moment
     message: str
@@ -44,7 +44,7 @@ class Rejection(Value):
 
 
 class RecentFailure(Value):
-    """A failure that was reported lately."""
+    """A recently reported failure of a slice."""
 
     at: Moment
     group: str
@@ -53,7 +53,7 @@ class RecentFailure(Value):
 
 
 class GroupStatus(Value):
-    """One group: its slices by state, and whether it can be asked for more."""
+    """One group: its slices by state, and its availability."""
 
     name: str
     slices: dict[SliceState, int] = Field(default_factory=dict)
@@ -66,7 +66,7 @@ class GroupStatus(Value):
 
 
 class SourceStatus(Value):
-    """One source of demand: what stands, and whether it must send everything again."""
+    """One source of demand: its revision, its number of tasks, and why it must send a snapshot, if it must."""
 
     epoch: int
     revision: int
@@ -75,7 +75,7 @@ class SourceStatus(Value):
 
 
 class RecoveryStatus(Value):
-    """Why nothing is ordered yet, and what is waited for."""
+    """A recovery in progress: its reason, and the reports it waits for. Nothing is ordered meanwhile."""
 
     reason: str
     since: Moment
@@ -83,7 +83,7 @@ class RecoveryStatus(Value):
 
 
 class DrainStatus(Value):
-    """A slice that is being emptied, and why."""
+    """A draining slice, and the reason."""
 
     slice_id: str
     cause: str
@@ -91,7 +91,7 @@ class DrainStatus(Value):
 
 
 class ClusterStatus(Value):
-    """How a cluster is. `version` grows with every change; asked with it, an answer without `changed` has nothing new."""
+    """The status of a cluster. `version` grows with every change; `changed` is false if the caller has the newest version."""
 
     cluster: str
     version: int
@@ -120,7 +120,7 @@ class ClusterStatus(Value):
 
 
 class SlicePage(Value):
-    """One page of slices, in the order in which they were ordered."""
+    """One page of slices, in launch order."""
 
     total: int
     page: int
@@ -129,7 +129,7 @@ class SlicePage(Value):
 
 
 class Difference(Value):
-    """Something that ledger, workflows and cloud do not agree on."""
+    """One difference between ledger, slice workflows and cloud."""
 
     slice_id: str
     group: str
@@ -139,7 +139,7 @@ class Difference(Value):
 
 
 class Verdict(Value):
-    """What `penstock verify` found. It agrees if there are no differences and every location could be listed."""
+    """Result of `penstock verify`."""
 
     cluster: str
     at: Moment
@@ -149,16 +149,16 @@ class Verdict(Value):
     locations: int
     differences: tuple[Difference, ...] = ()
     unlisted: tuple[str, ...] = ()
-    """Locations that gave no complete list."""
+    """Locations without a complete listing."""
 
     @property
     def agrees(self) -> bool:
-        """Whether ledger, workflows and cloud tell the same story."""
+        """Whether there are no differences and every location was listed."""
         return not self.differences and not self.unlisted
 
 
 class Finding(Value):
-    """One thing `penstock doctor` looked at: whether it is well, and what to do if not."""
+    """One check of `penstock doctor`: its subject, its result, and the fix if it failed."""
 
     subject: str
     ok: bool
@@ -167,19 +167,19 @@ class Finding(Value):
 
 
 class DoctorReport(Value):
-    """What `penstock doctor` found."""
+    """Result of `penstock doctor`."""
 
     at: Moment
     findings: tuple[Finding, ...]
 
     @property
     def healthy(self) -> bool:
-        """Whether everything is well."""
+        """Whether every check passed."""
         return all(finding.ok for finding in self.findings)
 
 
 class Setting(NamedTuple):
-    """One number of the configuration: of the cluster (whose name is left out), a group or a pool."""
+    """One number of the configuration: of the cluster (with an empty name), of a group, or of a pool."""
 
     kind: Literal["cluster", "group", "pool"]
     name: str

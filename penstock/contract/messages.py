@@ -1,4 +1,4 @@
-"""What controllers and operators send, as plain JSON: any SDK and the `temporal` command can send it."""
+"""Messages of controllers and operators, in plain JSON, so that any SDK and the `temporal` command can send them."""
 
 from typing import Annotated, Any
 
@@ -11,25 +11,26 @@ from penstock.model.units import Count, Moment, Positive
 from penstock.model.value import Value
 
 DEFAULT_SOURCE = "default"
-"""The source of demand that names none."""
+"""The source of demand messages that name none."""
 LARGEST_MESSAGE = 1_500_000
-"""Bytes of one message: Temporal refuses payloads over 2 MB, and some of that is its own."""
+"""Bytes of one message: Temporal rejects payloads over 2 MB, and needs some of that itself."""
 
 
 def size_of(message: Any) -> int:
-    """Bytes of a message as it travels: ids may be in any script."""
+    """Bytes of a message as JSON in UTF-8: ids may contain any characters."""
     return len(to_json(message))
 
 
 class DemandMessage(Value):
-    """A source's demand: all of it (`tasks` or `demand`), one part of all of it, or with `base` what changed since then.
+    """Demand of one source: a snapshot (`tasks` or `demand`), one part of a snapshot, or with `base` a delta.
 
-    Without `revision` a snapshot simply replaces what the source had. `tasks` are as in a demand file and are checked one by one,
-    so that one bad task does not cost the others; `demand` is the same in packed columns, for a hundred thousand tasks.
+    A snapshot without `revision` replaces the demand of the source. `tasks` are as in a demand file and are validated one by
+    one, so that one invalid task does not reject the others. `demand` is the same in packed columns, for a hundred thousand
+    tasks.
 
-    `config_revision` is the configuration that the sender believes to be in force. Demand is decided on by the one that is: a
-    sender that has not heard of the latest is served all the same, and one that names a revision that never was is refused,
-    because it speaks of another lifecycle of the cluster.
+    `config_revision` is the newest configuration revision that the sender knows. An older revision is accepted: decisions
+    always use the active configuration. A revision that does not exist is rejected, because the sender must have read it
+    before the cluster was deleted and started again.
     """
 
     source: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_SOURCE
@@ -45,7 +46,7 @@ class DemandMessage(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_list_of_tasks_alone_will_do(cls, data: Any) -> Any:
+    def _accept_list_of_tasks(cls, data: Any) -> Any:
         return {"tasks": data} if isinstance(data, list) else data
 
     @model_validator(mode="after")
@@ -53,20 +54,20 @@ class DemandMessage(Value):
         if self.tasks is not None and self.demand is not None:
             raise ValueError("give tasks or demand, not both")
         if self.base is not None and (self.epoch is None or self.revision is None):
-            raise ValueError("base says that this is a delta, and a delta needs epoch and revision; add them")
+            raise ValueError("a delta needs epoch and revision; add them, or remove base")
         if self.base is None and self.tasks is None and self.demand is None:
-            raise ValueError("there is no demand here; add tasks, which may be empty")
+            raise ValueError("there is no demand in this message; add tasks, which may be an empty list")
         if self.base is None and self.removed:
             raise ValueError("removed belongs to a delta; add base, the revision it builds on")
         if (self.epoch is None) != (self.revision is None):
             raise ValueError("epoch and revision go together; give both or neither")
         if self.parts > 1 and self.revision is None:
-            raise ValueError("parts need epoch and revision, to tell which belong together; add them")
+            raise ValueError("parts need epoch and revision, which identify the snapshot they belong to; add them")
         return self
 
 
 class UsageMessage(Value):
-    """What runs where, per slice: one usage per host, or one word for the whole slice."""
+    """Usage by slice: one usage per host, or one host state for the whole slice."""
 
     usage: dict[str, Any]
 
@@ -78,14 +79,14 @@ class ConfirmDrainMessage(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_list_or_one_id_will_do(cls, data: Any) -> Any:
+    def _accept_list_or_one_id(cls, data: Any) -> Any:
         if isinstance(data, str):
             return {"slices": [data]}
         return {"slices": data} if isinstance(data, list) else data
 
 
 class ReportMessage(Value):
-    """Demand, usage and confirmed drains of one moment, applied together."""
+    """Demand, usage and confirmed drains in one message, applied together."""
 
     demand: DemandMessage | None = None
     usage: dict[str, Any] | None = None
@@ -93,7 +94,7 @@ class ReportMessage(Value):
 
 
 class CapacityMessage(Value):
-    """A standing request: an owner's floor of capacity. No wants withdraw it."""
+    """A standing request: minimum capacity for an owner. An empty `wants` withdraws it."""
 
     owner: Annotated[str, Field(min_length=1, max_length=200)]
     wants: tuple[StandingItem, ...] = ()
@@ -101,7 +102,7 @@ class CapacityMessage(Value):
 
 
 class DrainMessage(Value):
-    """An operator's order to empty a slice and give it back."""
+    """Drain a slice: take no new work, wait until it is empty, delete it."""
 
     slice_id: str
     cause: str = "operator"
@@ -109,41 +110,41 @@ class DrainMessage(Value):
 
 
 class CancelDrainMessage(Value):
-    """Let a draining slice serve again."""
+    """Cancel the drain of a slice, so that it takes work again."""
 
     slice_id: str
 
 
 class ClearBlockMessage(Value):
-    """Ask the cloud again: forget what blocks a group, or every group."""
+    """Clear the block of one group, or of every group, so that create requests are sent again."""
 
     group: str | None = None
 
 
 class PauseMessage(Value):
-    """Stop launching and draining; slices live on."""
+    """Stop launching and draining. Existing slices keep running."""
 
     reason: str = ""
 
 
 class ResumeMessage(Value):
-    """Go on deciding."""
+    """Launch and drain again after a pause."""
 
 
 class CloseMessage(Value):
-    """Give the cluster up: empty every slice and delete it, or with `force` delete at once."""
+    """Delete the cluster: drain every slice, or with `force` delete every slice immediately."""
 
     force: bool = False
 
 
 class StatusRequest(Value):
-    """`since` the version the caller has: nothing newer is answered in one line."""
+    """Query of the status. If `since` is the newest version, the answer is short and not `changed`."""
 
     since: int | None = None
 
 
 class SlicesRequest(Value):
-    """Which slices to list, and which page of them."""
+    """Query of one page of slices, filtered by group and state."""
 
     group: str | None = None
     state: str | None = None

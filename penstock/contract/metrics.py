@@ -1,10 +1,10 @@
-"""Every metric: its name, unit, labels and meaning. None of them is ever renamed."""
+"""Definitions of all metrics: name, description, labels, unit. Names are durable: never rename one."""
 
 from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """One metric; `buckets` are a histogram's upper bounds, in its unit."""
+    """One metric. `buckets` are the upper bounds of a histogram, in its unit."""
 
     name: str
     description: str
@@ -15,29 +15,31 @@ class Metric(NamedTuple):
 
 EVALUATION_SECONDS = Metric(
     "penstock_evaluation_seconds",
-    "How long deciding takes, without fetching the state.",
+    "Duration of a decision, without fetching the state.",
     ("cluster",),
     "s",
-    # From the few milliseconds of a small cluster to the second that a hundred thousand tasks may take, and trouble beyond.
+    # A small cluster takes milliseconds, a hundred thousand tasks up to a second; the rest is for overloaded workers.
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 EVALUATED = Metric(
     "penstock_evaluated_timestamp_seconds", "When this process last evaluated the cluster, in Unix time.", ("cluster",), "s"
 )
-ENTRIES = Metric("penstock_entries", "Entries of the demand, by what becomes of them.", ("cluster", "outcome"))
-UNMET = Metric("penstock_unmet", "Entries that no group can take now, by reason.", ("cluster", "reason"))
+ENTRIES = Metric("penstock_entries", "Entries of the demand, by outcome.", ("cluster", "outcome"))
+UNMET = Metric("penstock_unmet", "Unmet entries, by reason.", ("cluster", "reason"))
 SLICES = Metric("penstock_slices", "Slices in the ledger.", ("cluster", "group", "state"))
-COST_PER_HOUR = Metric("penstock_cost_per_hour", "What the slices that exist cost an hour, as far as priced.", ("cluster",))
+COST_PER_HOUR = Metric("penstock_cost_per_hour", "Cost per hour of the existing slices of groups with a price.", ("cluster",))
 TIME_TO_READY_SECONDS = Metric(
     "penstock_time_to_ready_seconds",
-    "From the order of a slice until it is READY.",
+    "Time from the order of a slice until it is READY.",
     ("cluster", "group"),
     "s",
-    # Machines boot in seconds to minutes; what waits in a cloud's queue may take hours.
+    # Machines boot in seconds to minutes; a slice in a cloud's queue may take hours.
     (1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 450, 600, 900, 1800, 3600, 7200, 21600, 86400),
 )
-CREATE_ERRORS = Metric("penstock_create_errors", "Create calls that a cloud did not take, by class.", ("provider", "kind"))
-DELETIONS_OVERDUE = Metric("penstock_deletions_overdue", "Deletions that took too long, once each.", ("cluster", "group"))
+CREATE_ERRORS = Metric("penstock_create_errors", "Failed create calls, by kind.", ("provider", "kind"))
+DELETIONS_OVERDUE = Metric(
+    "penstock_deletions_overdue", "Deletions that exceeded their deadline, each counted once.", ("cluster", "group")
+)
 
 METRICS = (
     EVALUATION_SECONDS,
@@ -52,6 +54,6 @@ METRICS = (
 )
 
 UNMET_OUTCOME = "unmet"
-"""The `outcome` of entries that were not placed; that of the others is the tier that takes them."""
+"""The label `outcome` of unplaced entries; for placed entries it is their tier."""
 TRANSIENT = "transient"
-"""The `kind` of create errors that are repeated without the slice being told."""
+"""The label `kind` of create errors that Temporal retries, without a failure of the slice."""

@@ -1,4 +1,4 @@
-"""Durable names: of workflows and slices, signals, updates, queries and search attributes. None of them is ever renamed."""
+"""Durable names of workflows, activities, signals, updates, queries, search attributes and ids: never rename one."""
 
 import re
 from datetime import datetime
@@ -10,7 +10,7 @@ VERIFY = "VerifyWorkflow"
 DOCTOR = "DoctorWorkflow"
 
 TASK_QUEUE = "penstock"
-"""Where workflows and activities run, unless a worker is told otherwise."""
+"""Default task queue of workflows and activities."""
 
 # Activities.
 EVALUATE = "evaluate"
@@ -69,16 +69,16 @@ GROUP_ATTRIBUTE = "PenstockGroup"
 STATE_ATTRIBUTE = "PenstockState"
 CAUSE_ATTRIBUTE = "PenstockCause"
 SEARCH_ATTRIBUTES = (CLUSTER_ATTRIBUTE, GROUP_ATTRIBUTE, STATE_ATTRIBUTE, CAUSE_ATTRIBUTE)
-"""Keywords by which the Temporal UI finds workflows."""
+"""Keyword attributes for filtering workflows in the Temporal UI."""
 
 
 def autoscaler_id(cluster: str) -> str:
-    """The workflow that decides for a cluster."""
+    """Workflow id of a cluster's autoscaler."""
     return f"penstock/{cluster}"
 
 
 def slice_id(group: str, ordered_at: datetime, chance: str) -> str:
-    """A slice of a group. Ids sort by the time of their order; eight random hexadecimal digits tell those of one second apart."""
+    """Id of a new slice. Ids sort by launch time; `chance`, eight random hexadecimal digits, distinguishes ids of one second."""
     return f"{group}-{ordered_at:%y%m%d-%H%M%S}-{chance}"
 
 
@@ -86,16 +86,16 @@ _SLICE_ID = re.compile(r"(?P<group>.+)-\d{6}-\d{6}-[0-9a-f]{8}")
 
 
 def group_named_in(slice_id: str) -> str | None:
-    """The group that the id of a slice begins with; None if no order ever gave such an id."""
+    """The group in a slice id; None if the text is not a slice id."""
     found = _SLICE_ID.fullmatch(slice_id)
     return found["group"] if found else None
 
 
 def slice_workflow_id(cluster: str, group: str, slice_id: str) -> str:
-    """The workflow that owns a slice."""
+    """Workflow id of a slice."""
     return f"penstock/{cluster}/{group}/{slice_id}"
 
 
 def inventory_id(cluster: str, account: str, location: str) -> str:
-    """The workflow that looks at a location of a provider; the tilde keeps it apart from groups."""
+    """Workflow id of a location's inventory. The tilde prevents a clash with group names."""
     return f"penstock/{cluster}/~inventory/{account}/{location}"

@@ -1,4 +1,4 @@
-"""What a decision orders: the part of it that is recorded and carried out."""
+"""Orders: the part of a decision that the workflow records and carries out."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from penstock.model.value import Value
 
 
 class Launch(Value):
-    """One slice to create. Its id holds random bits drawn when it was decided, and is recorded with it."""
+    """One slice to create. Its id contains random digits, so the activity that draws them records it in the orders."""
 
     slice_id: str
     group: str
@@ -16,10 +16,10 @@ class Launch(Value):
 
 
 class Orders(Value):
-    """One decision's orders, and the counts people ask for first. Everything else is decided again when asked.
+    """Orders of one decision, and the counts that the status shows. Queries for more repeat the decision.
 
-    `input_version` is the state that was decided on. `recover` says why the ledger cannot be trusted, if it cannot: then nothing
-    is ordered.
+    `input_version` is the version of the inputs that the decision used. `recover` is why the ledger cannot be trusted, if it
+    cannot; then nothing is ordered.
     """
 
     at: Moment

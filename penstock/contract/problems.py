@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock import wording
-from penstock.model.cluster import Where
+from penstock.model.cluster import DISAGREEMENT, Where
 from penstock.model.demand import MOST_TASKS
 from penstock.model.packed import LONGEST_COLUMN
 from penstock.wording import did_you_mean
@@ -46,13 +46,13 @@ _SHOULD_BE = {
 }
 """The expected value, by pydantic's error type."""
 _NAME = re.compile(r"\^\[a-z0-9\]\(\[-a-z0-9(?P<more>[_.]+)\]")
-"""How the patterns of names begin. They differ in the characters allowed beside letters, digits and dashes."""
+"""Start of the patterns of names. `more` are the allowed characters other than letters, digits and dashes."""
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class BadMessage(ValueError):
-    """A message that cannot be used; the text says why."""
+    """A message is invalid; the text is the reason."""
 
 
 def read(model: type[T], raw: bytes) -> T:
@@ -93,6 +93,8 @@ def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
         return f"should be an object with keys such as {', '.join(known[:_KEYS])}, not {_shown(value)}"
     if kind == "missing":
         return "is missing; add it"
+    if kind == DISAGREEMENT:
+        return detail["msg"]
     if kind in ("value_error", "assertion_error"):
         return str(detail["ctx"]["error"])
     if kind in ("string_type", "string_too_short"):
@@ -114,7 +116,7 @@ def _not_text(value: Any) -> str:
 
 
 def _bad_characters(text: str, pattern: str) -> str:
-    """Which characters a text may contain, and how to write this one with them."""
+    """The error for a text with characters that are not allowed, with a suggestion."""
     name = _NAME.match(pattern)
     if name is None:
         return f"{_shown(text)} contains control characters, such as tabs or newlines; remove them"

@@ -1,25 +1,25 @@
-"""What activities and short workflows are asked for, beside slices and locations themselves."""
+"""Arguments and results of activities and short workflows: watch, audit, verify, recovery."""
 
 from penstock.contract.inventories import WatchedLocation
 from penstock.model.value import Value
 
 
 class CollectReportsRequest(Value):
-    """Ask every running slice workflow of the cluster to report, for a recovery."""
+    """Request a report from every running slice workflow of the cluster, for a recovery."""
 
     cluster: str
     recovery: str
 
 
 class KeepInventoriesRequest(Value):
-    """See that an inventory runs for each location; with `recovery`, have each audit its location for it."""
+    """Start an inventory for each location that has none. With `recovery`, every inventory audits its location for it."""
 
     locations: tuple[WatchedLocation, ...]
     recovery: str | None = None
 
 
 class WatchRequest(Value):
-    """Watch a location for one round; `known` is what earlier rounds told its slices, packed."""
+    """Watch a location for one round. `known` is the packed record of the last notification of every slice."""
 
     location: WatchedLocation
     seconds: float
@@ -27,7 +27,7 @@ class WatchRequest(Value):
 
 
 class WatchResult(Value):
-    """One round of watching. `location` if it is configured otherwise by now; `done` once there is nothing left to watch here."""
+    """Result of one round. `location` is set if its settings changed; `done` if nothing is left to watch there."""
 
     known: str = ""
     resources: int = 0
@@ -37,13 +37,13 @@ class WatchResult(Value):
 
 
 class AuditRequest(Value):
-    """Audit a location until a complete listing could be compared and reported, for a recovery."""
+    """Audit a location for a recovery, until a complete listing was compared and reported."""
 
     location: WatchedLocation
     recovery: str
 
 
 class VerifyRequest(Value):
-    """Compare ledger, workflows and cloud now."""
+    """Compare ledger, workflows and cloud once."""
 
     cluster: str

@@ -47,21 +47,21 @@ class SliceLifecycle(Value):
     since: Moment
     ordered_at: Moment
     born_at: Moment | None = None
-    """When the cloud first showed the slice, which may be days after the order."""
+    """When the cloud first listed the slice, which may be days after the order."""
     created: bool = False
     """Whether the cloud accepted the create call."""
     queued: bool = False
     hosts: tuple[HostAddress, ...] = ()
     drain: DrainTerms | None = None
     failure: Failure | None = None
-    """Why it failed, if that is why it leaves."""
+    """Set if the slice is deleted because of a failure."""
     cause: str = ""
-    """Why it leaves, for people."""
+    """Why the slice is deleted, as text."""
     deletion_overdue: bool = False
     sequence: Count = 0
-    """How many changes there were."""
+    """Number of changes so far."""
     reported: Count = 0
-    """The last change that the autoscaler received."""
+    """Number of the last change that the autoscaler received."""
     moves: tuple[Move, ...] = ()
 
 
@@ -74,7 +74,7 @@ class DrainCommand(WireMessage):
 
 
 class CancelDrainCommand(WireMessage):
-    """Serve again."""
+    """Take work again."""
 
     kind: Literal["cancel_drain"] = "cancel_drain"
     slice_id: str
@@ -88,7 +88,7 @@ class ConfirmEmptyCommand(WireMessage):
 
 
 class DeleteCommand(WireMessage):
-    """Delete now, even if work still runs there."""
+    """Delete the slice now, even if work still runs on it."""
 
     kind: Literal["delete"] = "delete"
     slice_id: str
@@ -110,7 +110,7 @@ SliceCommand = Annotated[
 
 
 class SliceReport(WireMessage):
-    """The state of a slice. Ended slices leave the ledger; a `failure` counts once for the health of the group."""
+    """The current state of a slice. An ended slice leaves the ledger. A `failure` counts once for the health of the group."""
 
     slice_id: Name
     group: Name
@@ -121,13 +121,13 @@ class SliceReport(WireMessage):
     sequence: Count
     queued: bool = False
     cause: str = ""
-    """Why it leaves."""
+    """Why it is deleted."""
     launched_for: str = ""
     """Why it was launched."""
     drain: DrainTerms | None = None
     """Set while it drains."""
     location: Location | None = None
-    """Where it is, without the settings."""
+    """Its location, without settings."""
     hosts: tuple[HostAddress, ...] = ()
     failure: Failure | None = None
 

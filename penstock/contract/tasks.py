@@ -1,4 +1,4 @@
-"""Tasks as controllers and people write them, one by one or many at once with `count`, and the demand they make."""
+"""Read tasks as controllers and demand files write them (single, or many with `count`) into demand."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -16,13 +16,13 @@ from penstock.model.shape import Gang, Shape
 from penstock.model.units import Positive
 
 DESCRIBED_FAULTS = 30
-"""Tasks of one message that cannot be read and are told why, each for itself: what is told is kept in the state."""
-_ALIKE = Fault(code=FaultCode.INVALID, message="it cannot be read; the first such tasks of its message say why")
-"""What the others are told."""
+"""Invalid tasks of one message that get an error message of their own: the messages are stored in the state."""
+_ALIKE = Fault(code=FaultCode.INVALID, message="it is invalid; the first invalid tasks of its message say why")
+"""Fault of the further invalid tasks."""
 
 
 class GangItem(Gang):
-    """A gang as people write it: with `id`, the gang this task is a member of; without, a whole gang at once."""
+    """The gang of a demand item: with `id`, the gang that this task belongs to; without, the item is a whole gang."""
 
     id: Annotated[str, Field(min_length=1)] | None = None
     pending: Positive | None = None
@@ -32,7 +32,7 @@ class GangItem(Gang):
         if self.pending is not None and self.pending > self.size:
             raise ValueError(f"pending {self.pending} is more than the gang's size {self.size}")
         if self.pending is not None and self.id is not None:
-            raise ValueError("pending goes with a gang given at once; leave out its id, or list its pending tasks")
+            raise ValueError("pending is only for a gang without id; remove id, or list the pending tasks one by one")
         return self
 
 
@@ -44,7 +44,7 @@ class DemandItem(Shape):
     gang: GangItem | None = None
 
     def parts(self) -> Iterator[Task | Batch]:
-        """The tasks this item stands for."""
+        """The tasks of this item."""
         names = [self.id] if self.count == 1 else [f"{self.id}/{i}" for i in range(self.count)]
         if self.gang is None:
             yield Batch(self, names, self.count)
@@ -60,7 +60,7 @@ class DemandItem(Shape):
 
     @property
     def tasks(self) -> int:
-        """How many tasks it stands for."""
+        """Number of tasks of this item."""
         return self.count * (1 if self.gang is None or self.gang.id is not None else self.gang.pending or self.gang.size)
 
 
@@ -70,22 +70,22 @@ _TASK_ID: TypeAdapter[str] = TypeAdapter(TaskId)
 
 @in_bulk
 def demand_of(written: Sequence[Any]) -> Demand:
-    """The demand that a list of tasks makes; one that cannot be read becomes an entry that says why, after the others.
+    """Read a list of tasks into demand. Each invalid task becomes an entry with a fault, after the valid ones.
 
-    Raises `BadMessage` when there are more tasks than anyone has.
+    Raises `BadMessage` if there are more tasks than one message may hold.
     """
     if len(written) > MOST_TASKS:
         raise BadMessage(too_many(len(written)))
     items, faults = _read(written)
     wanted = sum(item.tasks for item in items)
     if wanted > MOST_TASKS:
-        raise BadMessage(f"{too_many(wanted)}; look at count")
+        raise BadMessage(f"{too_many(wanted)}; check count")
     demand = build_demand(part for item in items for part in item.parts())
     return joined([demand, _unreadable(written, faults, set(demand.task_ids))]) if faults else demand
 
 
 def _unreadable(written: Sequence[Any], faults: Mapping[int, Fault], taken: set[str]) -> Demand:
-    """An entry for each task that cannot be read, under an id that no other task has."""
+    """An entry for each invalid task, with an id that no other task has."""
     builder = DemandBuilder()
     shape = Shape()
     for fault, positions in groupby(faults, faults.__getitem__):
@@ -99,18 +99,21 @@ def _unreadable(written: Sequence[Any], faults: Mapping[int, Fault], taken: set[
 
 
 def invalid_in(demand: Demand) -> int:
-    """How many of its entries could not be read."""
+    """Number of invalid tasks in the demand."""
     runs = demand.workload.runs
     return sum(run.entries for run in runs if run.fault is not None and run.fault.code is FaultCode.INVALID)
 
 
 def too_many(tasks: int) -> str:
-    """Why a message with so many tasks is not taken."""
+    """Error message for a message with too many tasks."""
     return f"tasks: {tasks} tasks are more than the {MOST_TASKS} that one message may hold"
 
 
 def _read(written: Sequence[Any]) -> tuple[list[DemandItem], dict[int, Fault]]:
-    """All at once, which is quick; if anything is wrong, what is right is read again without it."""
+    """The valid items, and the faults of the others by position.
+
+    Validates the whole list first, which is fast. If that fails, validates again without the invalid items.
+    """
     tasks = list(written)
     try:
         return _ITEMS.validate_python(tasks), {}
@@ -123,7 +126,7 @@ def _read(written: Sequence[Any]) -> tuple[list[DemandItem], dict[int, Fault]]:
 
 
 def _mistakes_by_position(error: ValidationError) -> dict[int, list[ErrorDetails]]:
-    """What is wrong with each task, with paths that begin at the task."""
+    """The errors of each task, with paths that begin at the task."""
     mistakes: dict[int, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         position, *path = detail["loc"]

@@ -1,7 +1,7 @@
 """The pure core: decide, evaluate, apply, explain. No clock, randomness, I/O, logging or Temporal.
 
-The rooms behind this door: `decision` (a snapshot in, a decision out), `slices` (one slice's lifecycle, watch and audit), `state`
-(events and how they change the autoscaler's state), `answers` (what a state answers).
+Subpackages: `decision` (a snapshot in, a decision out), `slices` (lifecycle, watch and audit of slices), `state` (events and how
+they change the autoscaler's state), `answers` (evaluation, status and explanations of a state).
 """
 
 from penstock.core.answers.evaluate import evaluate as evaluate

@@ -1,1 +1,1 @@
-"""The values everything else speaks in: frozen, validated, and free of behaviour that decides."""
+"""Frozen, validated value types: configuration, demand, slices, snapshot, decision. No decision logic."""

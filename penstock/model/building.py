@@ -1,4 +1,4 @@
-"""Building demand: tasks grouped into entries, demands joined, tasks taken out, and gangs that disagree found out."""
+"""Build demand from tasks: group tasks into entries, join demands, remove tasks, detect inconsistent gangs."""
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -31,7 +31,7 @@ class DemandBuilder:
         apart: tuple[HostRef, ...] = (),
         fault: Fault | None = None,
     ) -> None:
-        """Append equal entries; `task_ids` are divided among them evenly, and no tasks are no entries."""
+        """Append equal entries. `task_ids` are divided evenly among them; without task ids nothing is added."""
         if not task_ids:
             return
         known = self._shapes.get(shape.key)
@@ -49,7 +49,7 @@ class DemandBuilder:
             self._runs.append(run)
 
     def build(self) -> Demand:
-        """The demand collected so far; what was added of one gang in several places is one entry, at the first."""
+        """The demand collected so far. A gang that was added in several parts is one entry, at the position of the first."""
         shapes = tuple(shape for _, shape in self._shapes.values())
         demand = Demand.model_construct(
             workload=Workload.model_construct(shapes=shapes, runs=tuple(self._runs)),
@@ -83,7 +83,7 @@ def _with_gangs_whole(demand: Demand) -> Demand:
 
 
 class Batch(NamedTuple):
-    """Equal entries given at once: one shape, and the ids of all their tasks."""
+    """Several equal entries: one shape, and the ids of all their tasks."""
 
     shape: Shape
     task_ids: Sequence[str]
@@ -93,9 +93,9 @@ class Batch(NamedTuple):
 
 @in_bulk
 def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
-    """Tasks as entries: one per task, or one per gang at the place of its first task.
+    """Group tasks into entries: one per task, or one per gang at the position of its first task.
 
-    Tasks of one gang that disagree become one entry with a fault that names the field and two of the tasks.
+    If tasks of one gang differ, their entry has a fault that names the field and two of the tasks.
     """
     builder = DemandBuilder()
     gangs: dict[str, list[Task]] = {}
@@ -118,7 +118,7 @@ def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
 
 
 def _add_gang(builder: DemandBuilder, members: Sequence[Task]) -> None:
-    """At once if its tasks agree; if not, one by one, so that the builder finds out how they differ."""
+    """Add a gang as one batch if its tasks are equal; else task by task, so that the builder reports how they differ."""
     gang = members[0].gang
     assert gang is not None
     if all(member.key == members[0].key for member in members):
@@ -129,7 +129,7 @@ def _add_gang(builder: DemandBuilder, members: Sequence[Task]) -> None:
 
 
 def without(demand: Demand, gone: AbstractSet[str]) -> Demand:
-    """The same demand without some tasks; a gang that keeps a task stays, with fewer pending."""
+    """The demand without the given tasks. A gang that keeps at least one task stays, with fewer pending tasks."""
     if gone.isdisjoint(demand.task_ids):
         return demand
     builder = DemandBuilder()
@@ -148,7 +148,7 @@ def without(demand: Demand, gone: AbstractSet[str]) -> Demand:
 
 
 def joined(demands: Iterable[Demand]) -> Demand:
-    """Several demands as one, in order; a gang that stands in several is one, at the place of its first tasks."""
+    """Concatenate demands. A gang with tasks in several of them becomes one entry, at the position of its first tasks."""
     parts = list(demands)
     if len(parts) == 1:
         return parts[0]
@@ -161,7 +161,7 @@ def joined(demands: Iterable[Demand]) -> Demand:
 
 
 def _current_fault(shape: Shape, pending: int, gang_ids: Sequence[str], fault: Fault | None) -> Fault | None:
-    """The fault an entry has now: more tasks than its gang's size comes and goes with them."""
+    """The fault of an entry with `pending` tasks. The fault `gang.size` ends as soon as few enough tasks are left."""
     if fault is not None and fault.field != GANG_SIZE:
         return fault
     if shape.gang is None or pending <= shape.gang.size:
@@ -171,7 +171,7 @@ def _current_fault(shape: Shape, pending: int, gang_ids: Sequence[str], fault: F
 
 
 def _first_fault(demand: Demand, pieces: Sequence[Entry]) -> Fault | None:
-    """What is wrong with a gang given in pieces: the fault of a piece, or the first difference between two."""
+    """The fault of a gang that was added in several parts: that of a part, or the first difference between two parts."""
     runs = [demand.workload.runs[piece.run] for piece in pieces]
     for run, piece in zip(runs, pieces, strict=True):
         if run.fault is not None and run.fault.field != GANG_SIZE:
@@ -187,7 +187,7 @@ def _first_fault(demand: Demand, pieces: Sequence[Entry]) -> Fault | None:
 
 
 def _difference(left: object, right: object) -> str:
-    """Which part of a field differs, where it has parts."""
+    """The nested field in which two values differ, and both values of it."""
     if isinstance(left, Resources) and isinstance(right, Resources):
         d = next(d for d in range(len(DIMENSIONS)) if left.vector[d] != right.vector[d])
         return f".{DIMENSIONS[d]} ({format_amount(d, left.vector[d])} and {format_amount(d, right.vector[d])})"

@@ -1,4 +1,4 @@
-"""Making many objects at once."""
+"""Decorator that pauses the garbage collector while a function creates many objects."""
 
 import gc
 from collections.abc import Callable
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def in_bulk(make: Callable[P, T]) -> Callable[P, T]:
-    """Hold the garbage collector off while many objects are made or walked at once.
+    """Pause the garbage collector during a call that creates or walks many objects.
 
-    Most of them live on, so collecting in between finds next to nothing, again and again: at a hundred thousand tasks
-    it would take more time than the work itself.
+    Most of the objects stay in use, so each collection would free almost nothing. With a hundred thousand tasks the
+    collections would take more time than the work itself.
     """
 
     @wraps(make)

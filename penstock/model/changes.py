@@ -1,4 +1,4 @@
-"""The differences between two configurations, field by field, and a configuration in the form in which people write it."""
+"""Diff two configurations field by field, and write a configuration with the keys and units of the YAML file."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.units import format_bytes, format_seconds, parse_bytes, parse_seconds
 
 Path = tuple[str, ...]
-"""Keys from the top of a configuration; groups and pools go by name: (groups, cpu-16, max_slices)."""
+"""Keys from the top of a configuration, with groups and pools by name: (groups, cpu-16, max_slices)."""
 
 
 class Change(NamedTuple):
@@ -41,7 +41,7 @@ def _removed(path: Path) -> Change:
 
 
 def as_written(model: BaseModel, *, defaults: bool) -> dict[str, Any]:
-    """The fields by the names and in the units in which people write them, with or without those that have their default."""
+    """The fields with the keys and units of the YAML file. `defaults` includes fields that have their default value."""
     found: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
@@ -77,7 +77,7 @@ def _unless_rounded(text: str, value: float, parsed: float) -> str | float:
 
 
 def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Every leaf with its path; list items that have a name go by it."""
+    """Every leaf with its path. List items that have a name are keyed by that name instead of their position."""
     if isinstance(data, dict) and data:
         for key, value in data.items():
             yield from _leaves(value, (*path, str(key)))

@@ -1,4 +1,4 @@
-"""A cluster as configured: its groups, pools, limits, and the numbers they default to."""
+"""The configuration of a cluster: groups, pools, limits, timeouts, and every default value."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,16 +19,16 @@ from penstock.model.units import MILLI, Count, Positive, Seconds
 from penstock.model.value import Value
 
 DEFAULT_PRIORITY = 100
-"""Between groups that were ranked on purpose (lower numbers) and those meant as a last resort (higher)."""
+"""In the middle: operators give preferred groups lower numbers, and groups of last resort higher ones."""
 DEFAULT_PATIENCE_SECONDS = 600.0
-"""Longer than a cloud takes to show a slice it can provide, shorter than people wait before they ask why."""
+"""Longer than a cloud with capacity takes to show a slice, and shorter than users wait before they ask why."""
 DEFAULT_READY_GRACE_SECONDS = 120.0
 """How long a new READY slice counts as free before the controller first reports on it: several report intervals."""
 DEFAULT_EVALUATION_SECONDS = 5.0
-"""At most one evaluation in this time, after the first: demand comes in bursts, and one answer serves the burst."""
+"""Least time between two evaluations: demand arrives in bursts, and one evaluation answers a whole burst."""
 
 DEFAULT_REQUESTING_SECONDS = 900.0
-"""Clouds that can provide a slice show it within minutes; one that is still only asked for after this is given up."""
+"""Clouds with capacity show a slice within minutes. A slice that is still REQUESTING after this time fails."""
 DEFAULT_BOOT_SECONDS = 1800.0
 """Large slices take many minutes until every host has an address."""
 DEFAULT_INIT_SECONDS = 1800.0
@@ -36,33 +36,33 @@ DEFAULT_INIT_SECONDS = 1800.0
 DEFAULT_DRAIN_SECONDS = 600.0
 """Time for a controller to move or finish the work of a slice."""
 DEFAULT_LOOK_SECONDS = 2.0
-"""Between two looks at a location where something is on its way."""
+"""Interval between polls of a location while slices there are starting or leaving."""
 DEFAULT_REST_SECONDS = 15.0
-"""Between two looks at a location where everything is settled."""
+"""Interval between polls of a location in which nothing is changing."""
 DEFAULT_AUDIT_SECONDS = 60.0
-"""Between two comparisons of cloud, ledger and slice workflows."""
+"""Interval between audits, which compare cloud, ledger and slice workflows."""
 DEFAULT_ORPHAN_GRACE_SECONDS = 300.0
-"""How old a resource of ours that nobody wants must be before it is deleted."""
+"""Least age of an orphan, a labelled resource without a slice workflow, before it is deleted."""
 DEFAULT_LOST_MISSES = 3
-"""Looks in a row at which a slice or host must be missing: one failed look is no evidence."""
+"""Consecutive polls that must miss a slice or host before it counts as lost: one failed poll is no evidence."""
 DEFAULT_LOST_SECONDS = 30.0
-"""The least time over which those looks must be spread: networks hiccup for seconds."""
+"""Least time that those polls must span: network faults of a few seconds are common."""
 
 DEFAULT_FIRST_BACKOFF_SECONDS = 60.0
 DEFAULT_LONGEST_BACKOFF_SECONDS = 1800.0
-"""Stockouts last minutes to hours: ask again soon at first, rarely later."""
+"""Stockouts last minutes to hours: retry soon at first, and rarely later."""
 
 GREATEST_GROWTH = 1_000_000.0
-"""Beyond any cluster: a growth limit above it limits nothing."""
+"""Upper bound of the setting: a larger growth limit would never bind."""
 
 NOWHERE = "anywhere"
-"""The location of groups without a zone."""
+"""The location name of groups without a zone."""
 DISAGREEMENT = "disagreement"
-"""The type of the error that parts of a configuration contradict each other."""
+"""Pydantic error type for parts of a configuration that contradict each other."""
 
 
 class Placement(StrEnum):
-    """How demand is laid on slices."""
+    """The strategy that places demand on slices."""
 
     PRIORITY = "priority"
     PACKING = "packing"
@@ -70,7 +70,7 @@ class Placement(StrEnum):
 
 
 class Limits(Value):
-    """How fast slices may be launched; what is unset does not limit."""
+    """How fast slices may be launched. An unset field does not limit."""
 
     in_flight: Positive | None = None
     creates_per_minute: Positive | None = None
@@ -78,7 +78,7 @@ class Limits(Value):
 
 
 class Pool(Value):
-    """A budget of chips shared by groups, of which `system` chips are others'."""
+    """A budget of chips that several groups share; `system` chips of it are reserved for other users."""
 
     name: Annotated[str, Field(min_length=1)]
     chips: Count
@@ -118,7 +118,7 @@ class Evaluation(Value):
 
 
 class Timeouts(Value):
-    """How long a slice may stay in each state before it is given up; a drain before it is decided by its cause."""
+    """How long a slice may stay in each state before it fails. At the end of `drain`, the cause of the drain decides."""
 
     requesting_seconds: Seconds = Field(default=DEFAULT_REQUESTING_SECONDS, alias="requesting")
     boot_seconds: Seconds = Field(default=DEFAULT_BOOT_SECONDS, alias="boot")
@@ -127,14 +127,14 @@ class Timeouts(Value):
 
 
 class Backoff(Value):
-    """How long a group is left alone after a stockout: twice as long with each in a row, up to the longest."""
+    """How long a group launches nothing after a stockout. The time doubles with each consecutive stockout, up to the longest."""
 
     first_seconds: Seconds = Field(default=DEFAULT_FIRST_BACKOFF_SECONDS, alias="first")
     longest_seconds: Seconds = Field(default=DEFAULT_LONGEST_BACKOFF_SECONDS, alias="longest")
 
 
 class InventoryRules(Value):
-    """How often the cloud is looked at, and what it takes to believe that something is lost or nobody's."""
+    """How often each location is polled and audited, and when a slice counts as lost or a resource as an orphan."""
 
     look_seconds: Seconds = Field(default=DEFAULT_LOOK_SECONDS, alias="look")
     rest_seconds: Seconds = Field(default=DEFAULT_REST_SECONDS, alias="rest")
@@ -145,7 +145,7 @@ class InventoryRules(Value):
 
 
 class ScaleGroup(Value):
-    """A kind of slice that may be bought."""
+    """A group of equal slices: their hardware, location, price and limits."""
 
     name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")]
     device: GroupDevice = GroupDevice()
@@ -168,7 +168,7 @@ class ScaleGroup(Value):
     patience_seconds: Seconds | None = Field(default=None, alias="patience")
     timeouts: Timeouts = Timeouts()
     queued: bool = False
-    """Orders wait in the cloud's queue when it has nothing to give."""
+    """Whether create requests wait in the cloud's queue when it has no capacity."""
     provider: Provider = Provider()
 
     @model_validator(mode="before")
@@ -186,7 +186,7 @@ class ScaleGroup(Value):
     def _reserved_attributes_come_from_fields(cls, attributes: dict[str, Scalar]) -> dict[str, Scalar]:
         for name in ("zone", "region", "variant", "preemptible", "device"):
             if name in attributes:
-                raise ValueError(f"{name} is an attribute already, from the group's own fields; remove it here")
+                raise ValueError(f"{name} is already an attribute, from the group's own fields; remove it here")
         return attributes
 
     @model_validator(mode="after")
@@ -201,7 +201,7 @@ class ScaleGroup(Value):
     def _hosts_have_the_device(self) -> Self:
         offered = {DeviceType.CPU: 1, DeviceType.GPU: self.host.gpu_milli, DeviceType.TPU: self.host.tpu_chips}
         if not offered[self.device.type]:
-            raise ValueError(f"device.type is {self.device.type}, but host.{self.device.type} is 0; say how many one host has")
+            raise ValueError(f"device.type is {self.device.type}, but host.{self.device.type} is 0; set how many one host has")
         if self.host.gpu_milli % MILLI:
             raise ValueError("host.gpu must be a whole number of GPUs")
         if self.device.type is DeviceType.CPU and self.device.variant:
@@ -210,7 +210,7 @@ class ScaleGroup(Value):
 
     @property
     def known_variant(self) -> TpuVariant | None:
-        """What Google's table says of the variant, if it lists it."""
+        """The size of the group's TPU variant; None if the variant is not in Google's table."""
         return tpu_variant(self.device.variant) if self.device.type is DeviceType.TPU and self.device.variant else None
 
     @property
@@ -226,14 +226,14 @@ class ScaleGroup(Value):
 
     @cached_property
     def all_attributes(self) -> dict[str, Scalar]:
-        """Everything constraints can speak of."""
+        """Every attribute that a constraint can name."""
         own = {"zone": self.zone, "region": self.region, "variant": self.device.variant}
         named = {key: value for key, value in own.items() if value is not None}
         return {**self.attributes, **named, "device": str(self.device.type), "preemptible": self.preemptible}
 
     @property
     def accelerated(self) -> bool:
-        """Whether the hosts carry accelerators, whatever the device type says."""
+        """Whether the hosts have accelerators, also if `device.type` is cpu."""
         return bool(self.host.vector[GPU] or self.host.vector[TPU])
 
     @property
@@ -243,17 +243,17 @@ class ScaleGroup(Value):
 
     @cached_property
     def chips_per_slice(self) -> int:
-        """What one slice charges to its pool."""
+        """Chips that one slice charges to its pool."""
         return self.hosts_per_slice * (self.host.tpu_chips or self.host.gpu_milli // MILLI)
 
     @property
     def price(self) -> float:
-        """Price per hour of one slice; unknown is none."""
+        """Price per hour of one slice; 0 if it is unknown."""
         return self.price_per_hour or 0.0
 
 
 class ClusterConfig(Value):
-    """Everything an operator decides about a cluster."""
+    """The whole configuration of one cluster."""
 
     cluster: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$")]
     placement: Placement = Placement.PRIORITY
@@ -279,12 +279,12 @@ class ClusterConfig(Value):
             max_slices=self.max_slices,
         )
         if problems:
-            told = "; ".join(f"{'.'.join(map(str, where))}: {what}" for where, what in problems)
-            raise PydanticCustomError(DISAGREEMENT, "{told}", {"told": told})
+            message = "; ".join(f"{'.'.join(map(str, where))}: {problem}" for where, problem in problems)
+            raise PydanticCustomError(DISAGREEMENT, "{message}", {"message": message})
         return self
 
     def group(self, name: str) -> ScaleGroup | None:
-        """The group of that name, if it is still configured."""
+        """The group with that name; None if it is not configured."""
         return next((group for group in self.groups if group.name == name), None)
 
     def patience_of(self, group: ScaleGroup) -> float:
@@ -297,9 +297,9 @@ Where = tuple[str | int, ...]
 
 
 def repeated_names(kind: str, names: Sequence[object]) -> list[tuple[Where, str]]:
-    """Names of groups or pools that were given before."""
+    """Names that an earlier group or pool already has."""
     taken = [i for i, name in enumerate(names) if name is not None and name in names[:i]]
-    return [((kind, i, "name"), f"{names[i]!r} is taken; give it a name of its own") for i in taken]
+    return [((kind, i, "name"), f"{names[i]!r} is already in use; choose another name") for i in taken]
 
 
 def disagreements(
@@ -309,21 +309,21 @@ def disagreements(
     placement: Placement = Placement.PRIORITY,
     max_slices: int | None = None,
 ) -> list[tuple[Where, str]]:
-    """What no single part of a configuration can see: where it is, and what to do about it. Parts go by position."""
+    """Contradictions between parts of a configuration, each with its path and the fix. Groups and pools are keyed by position."""
     found: list[tuple[Where, str]] = []
     for i, group in groups.items():
         found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, placement)
-    found += _two_clouds_in_one_location(groups)
+    found += _endpoint_conflicts(groups)
     for i, pool in pools.items():
         if pool.system > pool.chips:
             found.append((("pools", i, "system"), f"{pool.system} is more than the pool's {pool.chips} chips; lower it"))
     floor = sum(group.min_slices for group in groups.values())
     if max_slices is not None and floor > max_slices:
-        found.append((("max_slices",), f"{max_slices} is less than the {floor} slices that min_slices add up to; raise it"))
+        found.append((("max_slices",), f"{max_slices} is less than {floor}, the sum of all min_slices; raise it"))
     return found
 
 
-def _two_clouds_in_one_location(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
+def _endpoint_conflicts(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
     """Groups of one account and location with different API servers: one inventory cannot list both."""
     found: list[tuple[Where, str]] = []
     first: dict[str, ScaleGroup] = {}

@@ -1,4 +1,4 @@
-"""Constraints on a group's attributes: what must hold, and what should."""
+"""Constraints on a group's attributes: hard ones exclude groups, soft ones rank them."""
 
 from enum import StrEnum
 from functools import cached_property
@@ -33,14 +33,14 @@ _SYMBOL = {Operator.EQ: "=", Operator.NE: "≠", Operator.GT: ">", Operator.GE: 
 
 
 def as_text(value: Scalar) -> str:
-    """The one spelling under which values are compared: true, 4, us-west4-a."""
+    """The text by which values are compared: true, 4, us-west4-a."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def as_number(value: Scalar) -> float | None:
-    """The number a value stands for, if it stands for one."""
+    """The value as a number; None if it is not numeric."""
     if isinstance(value, bool):
         return None
     try:
@@ -50,7 +50,7 @@ def as_number(value: Scalar) -> float | None:
 
 
 class Constraint(Value):
-    """attribute, operator, value or values; `soft` ranks groups instead of excluding them."""
+    """An attribute, an operator, and a value or values. A `soft` constraint ranks groups instead of excluding them."""
 
     attribute: str
     op: Operator
@@ -59,7 +59,7 @@ class Constraint(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _value_is_one_of_values(cls, data: Any) -> Any:
+    def _accept_single_value(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "value" not in data:
             return data
         if "values" in data:
@@ -71,7 +71,7 @@ class Constraint(Value):
         described["properties"]["value"] = described["properties"]["values"]["items"]
 
     @model_validator(mode="after")
-    def _as_many_values_as_the_operator_takes(self) -> "Constraint":
+    def _check_number_of_values(self) -> "Constraint":
         if self.op in _UNARY and self.values:
             raise ValueError(f"{self.op} takes no value; remove {self.values[0]!r}")
         if self.op in _LISTS and not self.values:
@@ -79,16 +79,16 @@ class Constraint(Value):
         if self.op not in _UNARY + _LISTS and len(self.values) != 1:
             raise ValueError(f"{self.op} takes exactly one value, not {len(self.values)}")
         if self.op in _NUMERIC and as_number(self.values[0]) is None:
-            raise ValueError(f"{self.op} compares numbers; {self.values[0]!r} is none")
+            raise ValueError(f"{self.op} compares numbers; {self.values[0]!r} is not a number")
         return self
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for constraints that mean the same; `true` and `1` do not."""
+        """Hashable key, equal for equivalent constraints. `true` and `1` are different values."""
         return (self.attribute, self.op, tuple(as_text(value) for value in self.values), self.soft)
 
     def holds(self, attributes: dict[str, Scalar]) -> bool:
-        """Whether the attributes satisfy this; an attribute that is absent is unequal to everything."""
+        """Whether the attributes satisfy the constraint. A missing attribute is unequal to every value."""
         actual = attributes.get(self.attribute)
         if self.op in _UNARY:
             return (actual is not None) == (self.op is Operator.EXISTS)

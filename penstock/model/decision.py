@@ -1,4 +1,4 @@
-"""The output of a decision: where demand goes, what to launch, what is unmet, and why."""
+"""The decision: placements, launches, drains, unmet demand, deferred slices, and the reason for each."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from penstock.model.value import Value
 
 
 class Tier(StrEnum):
-    """What kind of capacity an entry was placed on."""
+    """The kind of capacity that an entry was placed on: READY slices, slices in flight, or new slices."""
 
     READY = "ready"
     IN_FLIGHT = "in_flight"
@@ -52,7 +52,7 @@ class Cause(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a group in this decision."""
+    """The result of a decision for one group."""
 
     SELECTED = "selected"
     KEPT = "kept"
@@ -88,7 +88,7 @@ class Unmet(Value):
 
     @property
     def entries(self) -> int:
-        """How many entries share this fate."""
+        """Number of unmet entries."""
         return sum(span.entries for span in self.spans)
 
 
@@ -101,7 +101,7 @@ class LaunchRequest(NamedTuple):
 
 
 class Deferred(Value):
-    """Slices that a launch limit holds back for now."""
+    """Slices that a launch limit defers."""
 
     group: str
     slices: int
@@ -117,7 +117,10 @@ class Drain(Value):
 
 
 class Pressure(Value):
-    """Demand on a group in slices, or on a pool in chips: denied, above the watermark, and already answered."""
+    """Pressure on a group in slices, or on a pool in chips.
+
+    `capacity` is unmet demand, `logical` is use above the watermark, `accounted_for` is launched, arriving or leaving already.
+    """
 
     capacity: int = 0
     logical: int = 0
@@ -125,7 +128,7 @@ class Pressure(Value):
 
 
 class GroupDecision(Value):
-    """One group: what it has, what it needs, and what is done about it."""
+    """The decision for one group: slices by phase, slices required, slices to launch, and the reasons."""
 
     name: str
     have: int
@@ -146,7 +149,7 @@ class GroupDecision(Value):
 
 
 class PoolDecision(Value):
-    """One pool: chips in all, others', charged before this decision, and charged by it."""
+    """The decision for one pool, in chips: total, reserved for other users, charged before this decision, and launched by it."""
 
     name: str
     chips: int
@@ -157,7 +160,7 @@ class PoolDecision(Value):
 
 
 class StandingOutcome(Value):
-    """Whether an owner's standing request is met, and if not why not."""
+    """Whether an owner's standing request is met; if not, the reason."""
 
     owner: str
     met: bool
@@ -166,7 +169,7 @@ class StandingOutcome(Value):
 
 
 class CostPerHour(Value):
-    """What slices that exist cost an hour, and what it will be with those requested and launched; some prices are unknown."""
+    """Hourly cost of the existing slices, and with the requested and launched ones. `unpriced` groups are not included."""
 
     before: float
     after: float
@@ -174,7 +177,7 @@ class CostPerHour(Value):
 
 
 class Decision(Value):
-    """Everything one evaluation found and orders, in a form that explains itself."""
+    """The result of one evaluation: placements, launches and drains, with the reasons for each."""
 
     now: Moment
     placement: Placement

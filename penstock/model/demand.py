@@ -1,4 +1,4 @@
-"""Demand: entries of one shape as runs, and the ids behind them."""
+"""Demand: shapes, runs of entries of one shape, and the task and gang ids of the entries."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,13 +15,11 @@ from penstock.model.shape import Gang, Shape
 from penstock.model.value import Value
 
 MOST_TASKS = 200_000
-"""Tasks of one message, all counts added up: twice what a cluster is made for. Slips of the finger are not unfolded."""
+"""Tasks in one message, sum of all counts: twice the designed size of a cluster. A mistyped count is rejected, not expanded."""
 TaskId = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$")]
-"""Any text without control characters: ids are shown on terminals."""
-
-
+"""Any text without control characters: ids are printed on terminals."""
 GANG_SIZE = "gang.size"
-"""The field of the one fault that tasks can mend by leaving: more of them than their gang has room for."""
+"""Field of the fault "more tasks than the gang's size", the only fault that ends when tasks are removed."""
 
 
 class TaskGang(Gang):
@@ -51,7 +49,7 @@ Shapes = Annotated[
     PlainSerializer(_pack_shapes, return_type=str, when_used="json"),
     PackedSchema,
 ]
-"""Distinct shapes; in JSON one packed string, or a plain list where someone else wrote it."""
+"""Distinct shapes. In JSON: one packed string, or a plain list in hand-written input."""
 
 
 class Workload(Value):
@@ -62,12 +60,12 @@ class Workload(Value):
 
     @property
     def entries(self) -> int:
-        """Wants in all, each met whole or not at all."""
+        """Number of entries. Each is placed whole or not at all."""
         return sum(run.entries for run in self.runs)
 
 
 class Entry(NamedTuple):
-    """One want: its place in the demand, and the tasks behind it."""
+    """One task or one gang: its run, its position in the run, and its ids."""
 
     run: int
     position: int
@@ -76,7 +74,7 @@ class Entry(NamedTuple):
 
 
 class Demand(Value):
-    """A workload with the ids behind it: one gang id per gang entry, `pending` task ids per entry, in order."""
+    """A workload with its ids, in order: `pending` task ids per entry, and one gang id per gang entry."""
 
     workload: Workload = Workload()
     task_ids: Ids = ()
@@ -98,20 +96,20 @@ class Demand(Value):
         return self.task_ids[start + first * pending : start + (first + count) * pending]
 
     def find(self, task_id: str) -> Entry | None:
-        """The entry that a task belongs to."""
+        """The entry that a task belongs to; None if the task is not demand."""
         if task_id not in self.task_ids:
             return None
         return next(entry for entry in self.entries() if task_id in entry.task_ids)
 
     @property
     def duplicate(self) -> str | None:
-        """A task id that stands here twice, if one does."""
+        """The first task id that occurs more than once; None if all are distinct."""
         if len(set(self.task_ids)) == len(self.task_ids):
             return None
         return next(task_id for task_id, times in Counter(self.task_ids).items() if times > 1)
 
     def faulty(self, task_ids: AbstractSet[str]) -> str | None:
-        """A gang to which one of the tasks belongs and whose tasks disagree, if there is one."""
+        """The first inconsistent gang that contains one of the tasks; None if there is none."""
         for run, ids, gangs in self.pieces():
             lasting = run.fault is not None and run.fault.field != GANG_SIZE
             if lasting and gangs and not task_ids.isdisjoint(ids):
@@ -144,7 +142,7 @@ class Demand(Value):
 
     @cached_property
     def packed_size(self) -> int:
-        """Bytes of it as JSON."""
+        """Size as JSON, in bytes."""
         return len(self.model_dump_json().encode())
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What can go wrong with a slice: the closed set of kinds, how far each reaches, and the sentence for people."""
+"""Failures of slices: the closed set of kinds, the scope of a refusal, and the phases of a cloud resource."""
 
 from enum import StrEnum
 from math import isfinite
@@ -10,7 +10,7 @@ from penstock.model.value import Value
 
 
 class Phase(StrEnum):
-    """Where a resource is in the cloud's view."""
+    """The phase of a resource as the cloud reports it."""
 
     QUEUED = "queued"
     CREATING = "creating"
@@ -18,13 +18,13 @@ class Phase(StrEnum):
     RUNNING = "running"
     PREEMPTED = "preempted"
     FAILED = "failed"
-    """The cloud took the order and could not fulfil it; what is left of it is to be deleted."""
+    """The cloud accepted the create request and could not fulfil it. Delete the resource that is left."""
     DELETING = "deleting"
     GONE = "gone"
 
 
 class Scope(StrEnum):
-    """How far a refusal reaches."""
+    """The scope that a refusal of the cloud applies to."""
 
     ZONE = "zone"
     REGION = "region"
@@ -32,7 +32,7 @@ class Scope(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why a slice did not come, or did not stay."""
+    """Why a slice was not created, or was lost."""
 
     STOCKOUT = "stockout"
     QUOTA = "quota"
@@ -49,19 +49,19 @@ class FailureKind(StrEnum):
 
 
 LONGEST_WAIT_SECONDS = 86400.0
-"""A cloud that asks to be left alone for longer is asked again after a day."""
+"""Longest `retry_after` that is obeyed: one day."""
 
 
-def _bearable(seconds: float) -> float:
-    """A wait that a clock can be set to, whatever a cloud wrote."""
+def _clamped(seconds: float) -> float:
+    """The wait as a finite number between 0 and the longest wait."""
     return min(max(float(seconds), 0.0), LONGEST_WAIT_SECONDS) if isfinite(float(seconds)) else LONGEST_WAIT_SECONDS
 
 
 class Failure(Value):
-    """One failure. `scope` and `subject` say what a refusal covers; `retry_after_seconds` what a rate limit asks for."""
+    """One failure. `scope` and `subject` say what a refusal applies to; `retry_after_seconds` is the wait of a rate limit."""
 
     kind: FailureKind
     message: str = ""
     scope: Scope | None = None
     subject: str = ""
-    retry_after_seconds: Annotated[float, BeforeValidator(_bearable)] = 0.0
+    retry_after_seconds: Annotated[float, BeforeValidator(_clamped)] = 0.0

@@ -1,4 +1,4 @@
-"""JSON forms of the ledger and of usage: packed columns, in which equal locations and resources are written once."""
+"""JSON encoding of the ledger and of usage: packed columns that store equal locations and resources once."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 @in_bulk
 def _pack_slices(slices: tuple[Slice, ...]) -> str:
-    """A table of distinct locations, all hosts, and a column per field of `Slice`; locations go by position, hosts by count."""
+    """Distinct locations, all hosts, and a column per field of `Slice`: `location` is a position, `hosts` a count."""
     if not slices:
         return pack({})
     columns, locations = _columns(slices), dict[str, int]()
@@ -69,7 +69,7 @@ def _unpack_slices(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
 
 @in_bulk
 def _pack_usage(usage: Mapping[str, SliceUsage]) -> str:
-    """Slice ids with their number of hosts, then a column per field of a host; resources go by position in a table."""
+    """Slice ids, hosts per slice, distinct resources, and a column per field of `HostUsage`: `reserved` is a position."""
     table: dict[Vector | None, int] = {}
     hosts = [host for hosts in usage.values() for host in hosts]
     columns = _columns(hosts)

@@ -1,4 +1,4 @@
-"""Columns that travel compressed: a hundred thousand ids or five thousand slices as one short JSON string."""
+"""Compress columns of values: a hundred thousand ids or five thousand slices become one short JSON string."""
 
 import base64
 import json
@@ -12,11 +12,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 _PRESET = 0
-"""LZMA's fastest: half the size of zlib's default on ids that count up, in half the time."""
+"""LZMA's fastest preset: on sequential ids half the size of zlib's default, in half the time."""
 _BYTES_EACH = 100
-"""Bytes that one value of a column from outside may unfold to, on average: a few kilobytes can unfold to gigabytes."""
+"""Average bytes per value that a received column may decompress to: kilobytes can decompress to gigabytes."""
 _MOST_MEMORY = 1 << 26
-"""Bytes that LZMA may take to unfold: as much as its most thorough preset needs."""
+"""Bytes of memory that LZMA may use to decompress: enough for its highest preset."""
 
 
 def _compress(data: bytes) -> str:
@@ -28,26 +28,26 @@ def _decompress(text: str, most: int | None = None) -> bytes:
         packed = base64.b64decode(text, validate=True)
         if most is None:
             return lzma.decompress(packed)
-        unfolding = lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
-        data = unfolding.decompress(packed, most * _BYTES_EACH)
+        decompressor = lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
+        data = decompressor.decompress(packed, most * _BYTES_EACH)
     except (lzma.LZMAError, ValueError) as error:
         raise ValueError(f"not a packed column: {error}") from None
-    if not unfolding.eof:
+    if not decompressor.eof:
         raise ValueError(_too_long(most))
     return data
 
 
 def _too_long(most: int) -> str:
-    return f"it unfolds to more than the {most} values that one message may hold"
+    return f"it decompresses to more than {most} values, the most that one message may hold"
 
 
 def pack(columns: Any) -> str:
-    """Anything that JSON can hold, as one compressed string."""
+    """Encode any JSON value as one compressed string."""
     return _compress(json.dumps(columns, separators=(",", ":")).encode())
 
 
 def unpack(text: str, most: int | None = None) -> Any:
-    """What was packed, `most` values if it is a list; a string that was not, or is longer, is a `ValueError`."""
+    """Decode a string of `pack`. Raises `ValueError` if it is malformed, or a list of more than `most` values."""
     columns = json.loads(_decompress(text, most))
     if most is not None and isinstance(columns, list) and len(columns) > most:
         raise ValueError(_too_long(most))
@@ -55,9 +55,9 @@ def unpack(text: str, most: int | None = None) -> Any:
 
 
 def pack_ints(numbers: Sequence[int]) -> str:
-    """Numbers from 0 on, two bytes each where they fit, all low bytes before all high ones.
+    """Encode integers of 0 or more: two bytes each if all fit, else eight, with all low bytes before all high bytes.
 
-    zlib then takes a tenth of LZMA's time on a column without order, and leaves no more of it.
+    In this layout zlib compresses an unsorted column as well as LZMA, in a tenth of the time.
     """
     kind = "H" if max(numbers, default=0) < 1 << 16 else "Q"
     raw, size = struct.pack(f"<{len(numbers)}{kind}", *numbers), struct.calcsize(f"<{kind}")
@@ -65,7 +65,7 @@ def pack_ints(numbers: Sequence[int]) -> str:
 
 
 def unpack_ints(text: str, most: int | None = None) -> Sequence[int]:
-    """Numbers that were packed; a string that was not, or of more than `most`, is a `ValueError`."""
+    """Decode a string of `pack_ints`. Raises `ValueError` if it is malformed, or holds more than `most` integers."""
     try:
         kind, size = text[:1], struct.calcsize(f"<{text[0]}")
         planes = _inflate(text[1:], None if most is None else most * size)
@@ -81,24 +81,25 @@ def _inflate(text: str, largest: int | None) -> bytes:
     packed = base64.b64decode(text, validate=True)
     if largest is None:
         return zlib.decompress(packed)
-    unfolding = zlib.decompressobj()
-    data = unfolding.decompress(packed, largest + 1)
-    if len(data) > largest or not unfolding.eof:
-        raise ValueError("it is cut off, or longer than a message may hold")
+    decompressor = zlib.decompressobj()
+    data = decompressor.decompress(packed, largest + 1)
+    if len(data) > largest or not decompressor.eof:
+        raise ValueError("it is truncated, or longer than a message may hold")
     return data
 
 
 _HEX = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{16}")
 _MARKS = {36: "\x00", 32: "\x01", 16: "\x02"}
-"""What stands for a UUID and for digits: no JSON has these characters."""
+"""Placeholders by length: a UUID, 32 digits, 16 digits. JSON text never contains these characters."""
 _DIGITS = {mark: 16 if length == 16 else 32 for length, mark in _MARKS.items()}
 _MARK = re.compile("[\x00-\x02]")
 
 
 def pack_ids(ids: Sequence[str]) -> str:
-    """Ids as one compressed string; UUIDs and long hexadecimal numbers in them as bytes, half of what is left of their digits.
+    """Encode ids as one compressed string, with the UUIDs and long hexadecimal numbers in them as bytes.
 
-    They are taken out of the text and packed for themselves: nothing makes random bytes shorter, and zlib finds it out soonest.
+    Two hexadecimal digits make one byte. The bytes are compressed apart from the text: they are random, so no compression
+    makes them shorter, and zlib gives up on them fastest.
     """
     some = (ids[0], ids[len(ids) // 2], ids[-1]) if ids else ()
     if not any(found and not found[0].isdecimal() for found in map(_HEX.search, some)):
@@ -110,7 +111,7 @@ def pack_ids(ids: Sequence[str]) -> str:
 
 
 def unpack_ids(text: str, most: int | None = None) -> Any:
-    """Ids that were packed; a string that was not, or of more than `most`, is a `ValueError`."""
+    """Decode a string of `pack_ids`. Raises `ValueError` if it is malformed, or holds more than `most` ids."""
     text, _, digits = text.removeprefix("x").partition(".")
     listed = _decompress(text, most).decode()
     if most is not None and listed.count('","') >= most:
@@ -119,7 +120,7 @@ def unpack_ids(text: str, most: int | None = None) -> Any:
 
 
 def _with_digits(text: str, packed: str, most: int | None) -> str:
-    """The text with the digits that were taken out of it."""
+    """The text with every placeholder replaced by its digits."""
     try:
         digits = _inflate(packed, None if most is None else most * _BYTES_EACH).hex()
     except (zlib.error, ValueError) as error:
@@ -140,11 +141,11 @@ def _with_digits(text: str, packed: str, most: int | None) -> str:
 
 
 LONGEST_COLUMN = "longest_column"
-"""In the context of a validation: the most values that a packed column may unfold to. Without it any number."""
+"""Key of the validation context for the most values that a packed column may hold. Without it there is no limit."""
 
 
 def longest(info: ValidationInfo) -> int | None:
-    """The most values that a column may unfold to, if that is limited."""
+    """The most values that a packed column may hold; None if there is no limit."""
     return info.context[LONGEST_COLUMN] if info.context else None
 
 
@@ -157,6 +158,6 @@ Ids = Annotated[
     BeforeValidator(_read_ids, json_schema_input_type=str | list[str]),
     PlainSerializer(pack_ids, return_type=str, when_used="json"),
 ]
-"""Ids in order; in JSON one packed string, or a plain list where someone else wrote it."""
+"""Ids in order. In JSON: one packed string, or a plain list in hand-written input."""
 
 PackedSchema = WithJsonSchema({"type": ["string", "array"], "description": "packed columns, or the plain list"})

@@ -1,4 +1,4 @@
-"""What a host offers and a task needs, in integers: milli-cores, bytes, milli-GPUs, chips."""
+"""Resources of hosts and tasks as integers: milli-cores, bytes of memory and disk, milli-GPUs, TPU chips."""
 
 from functools import cached_property
 from typing import Self, TypeAlias
@@ -18,7 +18,7 @@ GPU, TPU = 3, 4
 
 
 class Resources(Value):
-    """An amount of every resource; what is not named is none."""
+    """An amount of each resource; 0 by default."""
 
     cpu_milli: Milli = Field(default=0, alias="cpu")
     memory_bytes: Bytes = Field(default=0, alias="memory")

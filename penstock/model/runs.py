@@ -1,4 +1,4 @@
-"""Runs: consecutive entries of one shape, and how a long list of them travels."""
+"""Runs: consecutive entries of one shape, their faults, and the JSON encoding of a long list of runs."""
 
 from enum import StrEnum
 from itertools import repeat
@@ -14,14 +14,14 @@ from penstock.model.value import Value
 
 
 class FaultCode(StrEnum):
-    """Why an entry can never be placed as it was sent."""
+    """Why an entry cannot be placed until its controller corrects it."""
 
     INCONSISTENT_GANG = "inconsistent_gang"
     INVALID = "invalid"
 
 
 class Fault(Value):
-    """What is wrong with an entry itself: a code, a sentence, and the field, where it is one."""
+    """An error in an entry itself: a code, a message, and the field at fault if it is a single one."""
 
     code: FaultCode
     message: str
@@ -36,7 +36,7 @@ class HostRef(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Consecutive entries of one shape; `pending` tasks each, kept off the hosts in `apart`."""
+    """Consecutive entries of one shape, with `pending` tasks each. They must not use the hosts in `apart`."""
 
     shape: int
     entries: int
@@ -50,7 +50,7 @@ _RARE: TypeAdapter[tuple[tuple[HostRef, ...], Fault | None]] = TypeAdapter(tuple
 
 @in_bulk
 def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
-    """Numbers as columns; what few runs have goes by position."""
+    """Integer fields as packed columns; `apart` and `fault`, which few runs have, by position."""
     rare = {i: _RARE.dump_python((run.apart, run.fault), mode="json") for i, run in enumerate(runs) if run.apart or run.fault}
     numbers = [list(map(attrgetter(field), runs)) for field in ("shape", "entries", "pending")]
     return [*map(pack_ints, numbers), rare]
@@ -58,7 +58,7 @@ def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
 
 @in_bulk
 def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Runs that were packed here are trusted; anything else is checked one by one."""
+    """Decode packed runs. A plain list is hand-written input, so each run of it is validated."""
     if isinstance(value, tuple) and all(type(run) is Run for run in value):
         return value
     if not (isinstance(value, list) and value and isinstance(value[0], str)):
@@ -76,4 +76,4 @@ def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler, info: Valid
 Runs = Annotated[
     tuple[Run, ...], WrapValidator(_unpack_runs), PlainSerializer(_pack_runs, return_type=list, when_used="json"), PackedSchema
 ]
-"""Runs in order; in JSON three packed columns, or a plain list of runs where someone else wrote it."""
+"""Runs in order. In JSON: three packed columns, or a plain list in hand-written input."""

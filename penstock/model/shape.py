@@ -1,4 +1,4 @@
-"""Shapes: what one task or one gang requires of the slices it runs on."""
+"""Shapes: the device, resources, constraints and gang settings that a task or gang requires."""
 
 from enum import StrEnum
 from functools import cached_property
@@ -13,7 +13,7 @@ from penstock.model.value import JsonSchema, Value
 
 
 class DeviceType(StrEnum):
-    """What kind of hardware does the work."""
+    """The kind of hardware."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -21,14 +21,14 @@ class DeviceType(StrEnum):
 
 
 class Device(Value):
-    """The device a task needs: a type, and the variants that will do (none named: any)."""
+    """The device that a task needs: a type, and the accepted variants (none listed: any variant)."""
 
     type: DeviceType = DeviceType.CPU
     variants: tuple[str, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _a_type_alone_will_do(cls, data: Any) -> Any:
+    def _accept_type_alone(cls, data: Any) -> Any:
         return {"type": data} if isinstance(data, str) else data
 
     @classmethod
@@ -37,7 +37,7 @@ class Device(Value):
 
 
 class GangPlacement(StrEnum):
-    """How the tasks of a gang lie on hosts; each is all or nothing."""
+    """How the tasks of a gang are placed on hosts. A gang is always placed whole or not at all."""
 
     WHOLE_SLICES = "whole_slices"
     SPREAD = "spread"
@@ -45,7 +45,7 @@ class GangPlacement(StrEnum):
 
 
 class Gang(Value):
-    """Tasks that must start together: how many, and how they lie on hosts."""
+    """Tasks that must start together: how many, and how they are placed on hosts."""
 
     size: Positive
     placement: GangPlacement = GangPlacement.WHOLE_SLICES
@@ -63,12 +63,12 @@ class Gang(Value):
 
     @property
     def hosts(self) -> int:
-        """Hosts a `whole_slices` gang takes."""
+        """Number of hosts that a `whole_slices` gang uses."""
         return -(-self.size // (self.tasks_per_host or 1))
 
 
 class Shape(Value):
-    """Requirements shared by every entry of a run."""
+    """The requirements of a task or gang; entries of one run have the same shape."""
 
     device: Device = Device()
     resources: Resources = Resources()
@@ -88,7 +88,7 @@ class Shape(Value):
     def _device_and_resources_agree(self) -> Self:
         for accelerator, amount in ((DeviceType.GPU, self.resources.gpu_milli), (DeviceType.TPU, self.resources.tpu_chips)):
             if amount and self.device.type is not accelerator:
-                raise ValueError(f"resources ask for {accelerator}, but device.type is {self.device.type}")
+                raise ValueError(f"resources include {accelerator}, but device.type is {self.device.type}")
         if self.resources.gpu_milli > MILLI and self.resources.gpu_milli % MILLI:
             gpus = format_milli(self.resources.gpu_milli)
             raise ValueError(f"resources.gpu: {gpus} is neither a share of one GPU nor a whole number of GPUs")
@@ -98,24 +98,24 @@ class Shape(Value):
 
     @cached_property
     def need(self) -> Vector:
-        """One task's resources; GPU work that names no number of GPUs needs one."""
+        """The resources of one task. A GPU task without a number of GPUs needs one GPU."""
         cpu, memory, disk, gpu, tpu = self.resources.vector
         return (cpu, memory, disk, gpu or (MILLI if self.device.type is DeviceType.GPU else 0), tpu)
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for equal shapes, and far cheaper to hash than they are."""
+        """Hashable key, equal for equal shapes, and much cheaper to hash than the shape."""
         gang = self.gang and (self.gang.size, self.gang.placement, self.gang.tasks_per_host)
         return (self.requirement, self.resources.vector, gang)
 
     @cached_property
     def requirement(self) -> tuple[object, ...]:
-        """What decides which groups match, whatever their size."""
+        """Hashable key of the requirements that a group must match, apart from sizes."""
         constraints = tuple(constraint.key for constraint in self.constraints)
         return (self.device.type, self.device.variants, constraints, self.preemptible)
 
     def alone(self) -> "Shape":
-        """The shape without what tasks, files or requests say beside it."""
+        """The plain shape of a subclass instance, without the fields that the subclass adds."""
         if type(self) is Shape:
             return self
         fields = {name: getattr(self, name) for name in Shape.model_fields}
@@ -124,12 +124,12 @@ class Shape(Value):
 
     @property
     def accelerated(self) -> bool:
-        """Whether the work needs an accelerator."""
+        """Whether the task needs an accelerator."""
         return self.device.type is not DeviceType.CPU
 
     @property
     def exclusive(self) -> bool:
-        """Whether a task takes its host alone: work on TPU chips does, unless the group shares its hosts."""
+        """Whether a task uses a host exclusively: TPU tasks do, unless the group has `shared_tpu`."""
         return self.device.type is DeviceType.TPU
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What one look at the cloud showed of a slice's resource: its phase, and its hosts with addresses and health."""
+"""Sightings: one observation of a slice's cloud resource, with its name, labels, phase, and the health of its hosts."""
 
 import hashlib
 import json
@@ -66,10 +66,10 @@ _ADDRESS_FIELDS = set(HostAddress.model_fields)
 
 
 class Host(HostAddress):
-    """One host as a look showed it.
+    """One observation of a host.
 
-    `asked` says that its health check was called, `answered` the slice id it answered with: an address may have belonged to
-    another slice before.
+    `asked` is set if its health check was called. `answered` is the slice id in the answer, because the address may have
+    belonged to another slice before.
     """
 
     asked: bool = False
@@ -77,11 +77,11 @@ class Host(HostAddress):
 
 
 class Sighting(WireMessage):
-    """One look at a resource: the one type for it, from the provider to the slice workflow.
+    """One observation of a resource, passed from the provider to the slice workflow.
 
-    A resource that is GONE has neither hosts nor `created_at`. `failure` is why it failed, or why its hosts are silent, if the
-    cloud says so. A watch, which remembers earlier looks, adds `checked`: the hosts were health-checked, not only listed; and
-    `lost_hosts`: hosts that were silent for long enough to count as lost.
+    A resource that is GONE has neither hosts nor `created_at`. `failure` is the cloud's reason for a failed resource or for
+    silent hosts, if it gives one. The watch adds `checked`, set if the hosts were health-checked and not only listed, and
+    `lost_hosts`, the hosts that were silent in enough consecutive polls to count as lost.
     """
 
     ref: Ref

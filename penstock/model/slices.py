@@ -1,4 +1,4 @@
-"""What exists and what is known of it: slices, usage, group health, standing requests."""
+"""Slices and their states, usage of hosts, health of groups, standing requests, recent launches."""
 
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
@@ -14,7 +14,7 @@ from penstock.model.value import JsonSchema, Value
 
 
 class SliceState(StrEnum):
-    """The states of a slice's lifecycle. What follows from a state is asked here, and nowhere listed by hand."""
+    """The states of a slice's lifecycle. Use these properties instead of listing states elsewhere."""
 
     REQUESTING = "REQUESTING"
     BOOTING = "BOOTING"
@@ -27,22 +27,22 @@ class SliceState(StrEnum):
 
     @property
     def in_flight(self) -> bool:
-        """On its way to READY."""
+        """REQUESTING, BOOTING or INITIALIZING."""
         return self in (SliceState.REQUESTING, SliceState.BOOTING, SliceState.INITIALIZING)
 
     @property
     def serves(self) -> bool:
-        """Wanted: on its way, or READY. A slice that drains, is deleted or has ended is not."""
+        """In flight or READY: capacity that demand may use."""
         return self.in_flight or self is SliceState.READY
 
     @property
     def live(self) -> bool:
-        """Not yet given back: everything before DELETING."""
+        """In any state before DELETING."""
         return self.serves or self is SliceState.DRAINING
 
     @property
     def has_resource(self) -> bool:
-        """The cloud has shown a resource, and was not asked to delete it."""
+        """The cloud has shown a resource, and no deletion was requested."""
         return self.live and self is not SliceState.REQUESTING
 
     @property
@@ -68,13 +68,13 @@ def _any_case(value: Any) -> Any:
 
 
 class Slice(Value):
-    """One slice and all the autoscaler knows of it, in the ledger from its order until the cloud confirms that it is gone."""
+    """One slice in the ledger, where it stays from its order until the cloud confirms that it is gone."""
 
     id: Annotated[str, Field(min_length=1)]
     group: str
     state: Annotated[SliceState, BeforeValidator(_any_case, json_schema_input_type=str)]
     since: Moment | None = None
-    """When it entered its state; without it patience never ends and a READY slice has no grace."""
+    """When it entered its state. If unset, patience never ends and a READY slice has no grace."""
     queued: bool = False
     """Whether it waits in the cloud's queue."""
     drain: DrainTerms | None = None
@@ -88,17 +88,17 @@ class Slice(Value):
     created_at: Moment | None = None
     """When the cloud created the resource of an adopted slice."""
     location: Location | None = None
-    """Where it is, if that is not where its group is configured."""
+    """Its location, if that differs from the location of its group."""
     hosts: tuple[HostAddress, ...] = ()
     pool: str | None = None
-    """The pool that it charges `chips` to once its group is no longer configured."""
+    """The pool that it charges `chips` to after its group was removed from the configuration."""
     chips: Count = 0
     sequence: Count = 0
-    """How many changes it has reported, so that a late report never undoes a newer one."""
+    """Number of changes that it has reported: a late report must not overwrite a newer one."""
 
     @property
     def is_launch(self) -> bool:
-        """Ordered and not started yet: nothing of it exists."""
+        """Ordered, with neither a workflow nor a resource yet."""
         return not self.started and not self.adopted
 
     @property
@@ -108,7 +108,7 @@ class Slice(Value):
 
 
 class HostState(StrEnum):
-    """What the controller says of a host."""
+    """The state of a host as the controller reports it."""
 
     IDLE = "idle"
     BUSY = "busy"
@@ -116,7 +116,7 @@ class HostState(StrEnum):
 
 
 class HostUsage(Value):
-    """What runs on one host, as the controller reports it; `reserved` unset means all of a busy host."""
+    """Usage of one host as the controller reports it. A busy host without `reserved` is fully reserved."""
 
     state: HostState | None = None
     reserved: Resources | None = None
@@ -126,7 +126,7 @@ class HostUsage(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_state_alone_will_do(cls, data: Any) -> Any:
+    def _accept_state_alone(cls, data: Any) -> Any:
         return {"state": data} if isinstance(data, str) else data
 
     @classmethod
@@ -142,11 +142,11 @@ class HostUsage(Value):
 
 
 SliceUsage = tuple[HostUsage, ...]
-"""One usage per host; a single one stands for a slice of any size when it only says idle, busy or degraded."""
+"""One usage per host. A single one without `reserved` applies to every host of the slice."""
 
 
 class Availability(StrEnum):
-    """Whether a group may be asked for more slices."""
+    """Whether a group can add slices; if not, the reason."""
 
     AVAILABLE = "available"
     AT_MAX = "at_max"
@@ -158,7 +158,7 @@ class Availability(StrEnum):
 
 
 class Health(Value):
-    """Whether a group's cloud can be asked, until when not, and why."""
+    """Whether the cloud accepts create requests for a group; if not, until when and why."""
 
     availability: Availability = Availability.AVAILABLE
     until: Moment | None = None
@@ -166,7 +166,7 @@ class Health(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _an_availability_alone_will_do(cls, data: Any) -> Any:
+    def _accept_availability_alone(cls, data: Any) -> Any:
         return {"availability": data} if isinstance(data, str) else data
 
     @classmethod
@@ -174,20 +174,20 @@ class Health(Value):
         return {"enum": list(Availability)}
 
     @model_validator(mode="after")
-    def _only_what_a_cloud_can_say(self) -> "Health":
+    def _reject_derived_availability(self) -> "Health":
         if self.availability in (Availability.AT_MAX, Availability.POOL_EXHAUSTED):
             raise ValueError(f"{self.availability} follows from the configuration and the slices; it cannot be set as health")
         return self
 
 
 class StandingItem(Shape):
-    """A shape of which a standing request wants room for `count`."""
+    """A shape, and how many tasks or gangs of it a standing request needs capacity for."""
 
     count: Positive = 1
 
 
 class StandingRequest(Value):
-    """A named owner's floor of capacity, busy or not, met whole or not at all."""
+    """Minimum capacity for a named owner, whether busy or idle. It is met whole or not at all."""
 
     owner: Annotated[str, Field(min_length=1)]
     wants: tuple[StandingItem, ...]
@@ -195,7 +195,7 @@ class StandingRequest(Value):
 
 
 class Launched(NamedTuple):
-    """Slices ordered a moment ago: what `creates_per_minute` counts."""
+    """Recently ordered slices, which `creates_per_minute` counts."""
 
     group: str
     slices: Positive

@@ -1,4 +1,4 @@
-"""The closed input of a decision."""
+"""The snapshot: the complete input of a decision."""
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from penstock.model.value import Value
 
 
 class Snapshot(Value):
-    """Everything a decision may depend on. Slices are listed in the order in which they were ordered."""
+    """Everything that a decision depends on. Slices are in launch order."""
 
     config: ClusterConfig
     now: Moment

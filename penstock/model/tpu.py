@@ -8,14 +8,14 @@ _V5P_LARGEST_CORES = 12288
 _V4_LARGEST_CORES = 4096
 _PARTS_OF_A_CUBE = (4, 8, 16, 32)
 _CUBE = 64
-"""Chips that are connected all round, of which larger slices are made."""
+"""Chips of a cube, the torus that larger slices are built from."""
 _LITE_SINGLE_HOST = (1, 4, 8)
 _LITE_MULTI_HOST = (16, 32, 64, 128, 256)
 _VARIANT = re.compile(r"(v4|v5p|v5litepod|v6e)-(\d+)")
 
 
 class TpuVariant(NamedTuple):
-    """The size of one slice."""
+    """The hosts and chips of one slice of a variant."""
 
     hosts: int
     chips_per_host: int
@@ -27,11 +27,11 @@ class TpuVariant(NamedTuple):
 
 
 def tpu_variant(name: str) -> TpuVariant | None:
-    """The size of a known variant.
+    """The size of a variant; None if Google offers no such variant.
 
-    The number after v4 and v5p counts TensorCores, two a chip; after v5litepod and v6e it counts chips. Up to 8 chips of
-    v5litepod and v6e share one host; every larger slice, and every v4 and v5p, has four chips a host. A v4 or v5p is a part of
-    a cube of 64 chips, or whole cubes.
+    The number after v4 and v5p counts TensorCores, two per chip; after v5litepod and v6e it counts chips. Up to 8 chips of
+    v5litepod and v6e share one host; every larger slice, and every v4 and v5p, has four chips per host. A v4 or v5p slice is
+    part of a cube of 64 chips, or several whole cubes.
     """
     match = _VARIANT.fullmatch(name)
     if match is None:

@@ -1,4 +1,4 @@
-"""How people write sizes, durations and shares, and the integers they are held as."""
+"""Parse and format sizes (192GiB), durations (10m) and fractions (0.5), stored as bytes, seconds and thousandths."""
 
 import re
 from datetime import UTC, datetime
@@ -10,13 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 MILLI = 1000
 """Milli-units in one core or one GPU."""
 LARGEST = 1 << 60
-"""Above every amount of anything; below it sums stay exact and quick."""
+"""Upper bound of every amount: sums of amounts below it stay exact and fast."""
 LONGEST_SECONDS = 10 * 366 * 86400.0
-"""Ten years: beyond it a duration is a mistake, and sums with moments would overflow."""
+"""Ten years: a longer duration is a mistake, and adding it to a moment could overflow."""
 FIRST_YEAR, LAST_YEAR = 1970, 2500
-"""Moments outside are mistakes."""
+"""Moments outside these years are mistakes."""
 _DECIMALS = 9
-"""Decimals of a number that a machine computed: 0.1 + 0.2 is 0.3."""
+"""Decimals kept of a floating-point number, so that 0.1 + 0.2 is 0.3."""
 
 _BYTE_UNITS = {"": 1, "B": 1} | {
     f"{prefix}{suffix}": base**power
@@ -38,7 +38,7 @@ def _number(value: object, example: str) -> Decimal:
     if not number.is_finite() or number < 0:
         raise ValueError(f"{value!r} must be a finite number, 0 or more; write it like {example}")
     if number > LARGEST:
-        raise ValueError(f"{value!r} is larger than anything Penstock counts; write it like {example}")
+        raise ValueError(f"{value!r} is too large; write it like {example}")
     return round(number, _DECIMALS) if isinstance(value, float) else number
 
 
@@ -116,7 +116,7 @@ def _milli_to_number(milli: int) -> int | float:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Without a zone it is UTC, wherever it is read."""
+    """The moment in UTC. A moment without a time zone is UTC, not local time."""
     if not FIRST_YEAR <= moment.year < LAST_YEAR:
         raise ValueError(f"{moment} is not between the years {FIRST_YEAR} and {LAST_YEAR}")
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

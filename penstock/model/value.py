@@ -1,4 +1,4 @@
-"""The base of every public value: frozen, and strict about keys it does not know."""
+"""Base classes of public values and wire messages: frozen pydantic models."""
 
 from typing import Any, TypeAlias
 
@@ -9,20 +9,20 @@ JsonSchema: TypeAlias = dict[str, Any]
 
 
 class Value(BaseModel):
-    """A frozen value that refuses unknown keys."""
+    """A frozen value that rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, serialize_by_alias=True)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
-        """The schema of the value, or of a shorter way to write it where there is one."""
+        """The JSON schema of the value, and of its shorthand if it has one."""
         described = handler(core_schema)
         short = cls._shorthand(handler.resolve_ref_schema(described))
         return described if short is None else {"anyOf": [short, described]}
 
     @classmethod
     def _shorthand(cls, described: JsonSchema) -> JsonSchema | None:
-        """The schema of a shorter way to write the value, given the schema of the long one, which may be amended."""
+        """The schema of the shorthand, if there is one. An override may also amend `described`, the schema of the full form."""
         return None
 
 

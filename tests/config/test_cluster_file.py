@@ -54,7 +54,7 @@ groups:
         "3: pools[0].system: 8 is more than the pool's 4 chips; lower it",
         "6: groups[0].host.memory: '64Gib' is not a size; write it like 192GiB or 100GB, or as a number of bytes",
         "8: groups[1]: min_slices 3 is above max_slices 2; lower one or raise the other",
-        "8: groups[1].name: 'a' is taken; give it a name of its own",
+        "8: groups[1].name: 'a' is already in use; choose another name",
         "12: groups[2].max_slices: is missing; add it",
     ]
 
@@ -66,11 +66,11 @@ groups:
         ("prioritie: 1", "did you mean priority?"),
         ("watermark: 101", "groups[0].watermark: should be 100 or less, not 101"),
         ("priority: -1", "-1 must be a finite number, 0 or more"),
-        ("device: {type: tpu}", "device.type is tpu, but host.tpu is 0; say how many one host has"),
+        ("device: {type: tpu}", "device.type is tpu, but host.tpu is 0; set how many one host has"),
         ("device: {type: npu}", "groups[0].device.type: should be 'cpu', 'gpu' or 'tpu', not 'npu'"),
         ("quota_tier: 2", "quota_tier 2 needs a quota_pool; add one, or remove quota_tier"),
         ("tier: 2", "groups[0].tier: unknown key; did you mean quota_tier?"),
-        ("attributes: {zone: x}", "zone is an attribute already"),
+        ("attributes: {zone: x}", "zone is already an attribute"),
         ("limits: {growth: 0}", "groups[0].limits.growth: should be more than 0, not 0"),
         ("limits: {growth: .inf}", "groups[0].limits.growth"),
         ("price_per_hour: .inf", "groups[0].price_per_hour"),
@@ -102,7 +102,7 @@ def test_an_attribute_is_a_finite_number_or_a_word(tmp_path: Path) -> None:
 
 def test_minimums_must_fit_the_cluster(tmp_path: Path) -> None:
     text = f"cluster: demo\nmax_slices: 1\ngroups:\n{GROUP}, min_slices: 2}}\n"
-    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
+    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than 2, the sum of all min_slices; raise it"]
 
 
 def test_placement_cost_needs_prices_also_when_given_on_the_command_line(tmp_path: Path) -> None:
@@ -112,7 +112,9 @@ def test_placement_cost_needs_prices_also_when_given_on_the_command_line(tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["gcp-tpu", "sim"])
-def test_a_contradiction_of_the_variant_table_binds_google_and_warns_elsewhere(tmp_path: Path, kind: str) -> None:
+def test_a_size_that_contradicts_the_variant_table_is_an_error_for_google_and_a_warning_elsewhere(
+    tmp_path: Path, kind: str
+) -> None:
     group = f"{{name: a, device: {{type: tpu, variant: v5p-8}}, host: {{tpu: 8}}, max_slices: 1, provider: {{kind: {kind}}}}}"
     path = write(tmp_path, f"cluster: demo\ngroups:\n  - {group}\n")
     message = "groups[0].host.tpu: 8 contradicts v5p-8, whose hosts have 4 chips"
@@ -170,7 +172,7 @@ def test_the_wrong_kind_of_host_is_a_problem_for_a_known_variant_too(tmp_path: P
 
 def test_numbers_may_be_quoted_and_are_compared_as_numbers(tmp_path: Path) -> None:
     text = f'cluster: demo\nmax_slices: "1"\ngroups:\n{GROUP}, min_slices: 2}}\n'
-    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than the 2 slices that min_slices add up to; raise it"]
+    assert problems(tmp_path, text) == ["2: max_slices: 1 is less than 2, the sum of all min_slices; raise it"]
 
 
 def test_a_key_that_appears_twice_is_a_problem(tmp_path: Path) -> None:

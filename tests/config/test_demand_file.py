@@ -1,4 +1,4 @@
-"""Demand files: tasks one by one, counts, and gangs."""
+"""Demand files: single tasks, counts, gangs, and errors with their lines."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_count_means_that_many_independent_tasks(tmp_path: Path) -> None:
     assert (demand.task_ids[0], demand.task_ids[-1]) == ("t/0", "t/999")
 
 
-def test_a_gang_can_be_given_at_once_or_task_by_task(tmp_path: Path) -> None:
+def test_a_gang_can_be_written_as_one_item_or_task_by_task(tmp_path: Path) -> None:
     at_once = {"id": "j", "gang": {"size": 3}}
     one_by_one = [{"id": f"k{i}", "gang": {"id": "k", "size": 3}} for i in range(3)]
     demand = load_demand(write(tmp_path, [at_once, *one_by_one]))
@@ -50,9 +50,12 @@ def test_the_device_follows_from_the_resources(tmp_path: Path) -> None:
     [
         ({"resources": {}}, "tasks[0].id: is missing; add it"),
         ({"id": "t", "resource": {}}, "tasks[0].resource: unknown key; did you mean resources?"),
-        ({"id": "t", "resources": {"tpu": 4}, "device": "gpu"}, "resources ask for tpu, but device.type is gpu"),
+        ({"id": "t", "resources": {"tpu": 4}, "device": "gpu"}, "resources include tpu, but device.type is gpu"),
         ({"id": "t", "constraints": [{"attribute": "zone", "op": "like", "value": "x"}]}, "tasks[0].constraints[0].op"),
-        ({"id": "t", "constraints": [{"attribute": "zone", "op": "gt", "value": "x"}]}, "gt compares numbers; 'x' is none"),
+        (
+            {"id": "t", "constraints": [{"attribute": "zone", "op": "gt", "value": "x"}]},
+            "gt compares numbers; 'x' is not a number",
+        ),
         ({"id": "t", "constraints": [{"attribute": "zone", "op": "exists", "value": "x"}]}, "exists takes no value"),
         ({"id": "t", "constraints": [{"attribute": "zone", "op": "in"}]}, "in needs at least one of values"),
         ({"id": "t", "gang": {"size": 2, "pending": 3}}, "pending 3 is more than the gang's size 2"),

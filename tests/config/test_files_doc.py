@@ -47,7 +47,7 @@ def test_every_key_has_a_row(table: str, model: type[BaseModel]) -> None:
 
 
 @pytest.mark.parametrize(("table", "model"), TABLES, ids=["cluster", "group"])
-def test_every_row_is_of_a_key(table: str, model: type[BaseModel]) -> None:
+def test_every_row_describes_a_key(table: str, model: type[BaseModel]) -> None:
     written = {key if part is None else f"{key}.{part}" for key, part in keys(model)}
 
     assert [key for key in rows(table) if key not in written] == []

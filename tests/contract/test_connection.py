@@ -71,7 +71,7 @@ def test_a_key_goes_over_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings["tls"]
 
 
-def test_certificates_are_read_from_the_files_that_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_certificates_are_read_from_the_named_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     variables = {
         "TEMPORAL_TLS_CLIENT_CERT_PATH": "certificate",
         "TEMPORAL_TLS_CLIENT_KEY_PATH": "private key",
@@ -91,7 +91,7 @@ def test_certificates_are_read_from_the_files_that_are_named(monkeypatch: pytest
     )
 
 
-def test_a_profile_of_temporals_own_file_is_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_profile_of_temporals_configuration_file_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "temporal.toml").write_text(
         f'[profile.cloud]\naddress = "{CLOUD}"\nnamespace = "ns.a1b2c"\napi_key = "the-key"\n'
     )

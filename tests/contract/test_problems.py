@@ -1,11 +1,11 @@
-"""Keys that validation errors name: those allowed where the error is, however the field is declared."""
+"""Messages of validation errors, and the keys that they suggest."""
 
 import pytest
 
 from penstock.config.demand import DemandFile
 from penstock.config.slices import SlicesFile
 from penstock.contract.messages import ReportMessage
-from penstock.contract.problems import known_keys
+from penstock.contract.problems import BadMessage, known_keys, read
 from penstock.model.cluster import ClusterConfig, Where
 
 
@@ -25,3 +25,10 @@ from penstock.model.cluster import ClusterConfig, Where
 def test_keys_are_found_through_lists_dictionaries_and_optional_values(model: type, where: Where, keys: set[str]) -> None:
     assert set(known_keys(model, where)) >= keys
     assert bool(known_keys(model, where)) is bool(keys)
+
+
+def test_a_contradiction_in_the_configuration_is_described_without_quoting_the_whole_configuration() -> None:
+    group = '{"name": "a", "max_slices": 1}'
+    with pytest.raises(BadMessage) as rejected:
+        read(ClusterConfig, f'{{"cluster": "x", "groups": [{group}, {group}]}}'.encode())
+    assert str(rejected.value) == "groups.1.name: 'a' is already in use; choose another name"

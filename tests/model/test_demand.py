@@ -1,4 +1,4 @@
-"""Tasks become entries, entries become runs."""
+"""Building demand: tasks become entries, entries become runs, gangs are checked."""
 
 import pytest
 from pydantic import ValidationError
@@ -22,13 +22,13 @@ def test_equal_neighbours_are_one_run() -> None:
     assert demand.task_ids == ("a", "b", "c", "d")
 
 
-def test_a_gang_is_one_entry_at_the_place_of_its_first_task() -> None:
+def test_a_gang_is_one_entry_at_the_position_of_its_first_task() -> None:
     demand = build_demand([member("a", "g"), task("b"), member("c", "g")])
     assert [entry.task_ids for entry in demand.entries()] == [("a", "c"), ("b",)]
     assert demand.gang_ids == ("g",)
 
 
-def test_a_gang_that_disagrees_names_the_field_and_two_tasks() -> None:
+def test_the_fault_of_an_inconsistent_gang_names_the_field_and_two_tasks() -> None:
     demand = build_demand([member("a", "g"), member("b", "g", resources={"cpu": 2})])
     fault = demand.workload.runs[0].fault
     assert fault is not None
@@ -56,7 +56,7 @@ def test_removing_a_whole_gang_removes_its_entry() -> None:
     assert [entry.task_ids for entry in without(demand, {"a", "b"}).entries()] == [("c",)]
 
 
-def test_demands_joined_are_one_after_the_other() -> None:
+def test_joined_demands_keep_their_order() -> None:
     first, second = build_demand([task("a"), member("b", "g")]), build_demand([member("c", "h"), task("d")])
     both = joined([first, second])
     assert [(entry.task_ids, entry.gang_id) for entry in both.entries()] == [
@@ -72,7 +72,7 @@ def test_demand_survives_json() -> None:
     assert Demand.model_validate_json(demand.model_dump_json()) == demand
 
 
-def test_ids_of_a_span_are_joined_when_asked_for() -> None:
+def test_the_task_ids_of_a_span_are_found() -> None:
     demand = build_demand([task("a"), *(member(f"{g}{i}", g) for g in "xy" for i in range(2))])
     assert demand.span_task_ids(1, 1, 1) == ("y0", "y1")
     entry = demand.find("y1")
@@ -86,7 +86,7 @@ def test_ids_of_a_span_are_joined_when_asked_for() -> None:
     [[[5, 1]], [[0, -1]], [[0, 0]], [[0, 3]], [[0, 1, 0]], [[0, 2, 1]]],
     ids=["no such shape", "fewer than no entries", "no entries", "more entries than ids", "no tasks", "two for one id"],
 )
-def test_runs_and_ids_that_disagree_are_refused(runs: list[list[int]]) -> None:
+def test_runs_that_do_not_match_the_ids_are_rejected(runs: list[list[int]]) -> None:
     given = {"workload": {"shapes": [{"resources": {"cpu": 1}}], "runs": runs}, "task_ids": ["a"]}
     with pytest.raises(ValidationError, match="run"):
         Demand.model_validate(given)

@@ -1,4 +1,4 @@
-"""The ledger survives JSON, and equal locations in it are written once."""
+"""JSON encoding of the ledger: every field is kept, and equal locations are stored once."""
 
 import json
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ def test_every_field_of_a_slice_survives_json() -> None:
         assert LEDGER.validate_json(LEDGER.dump_json(slices)) == slices
 
 
-def test_a_location_of_many_slices_is_written_once() -> None:
+def test_a_location_of_many_slices_is_stored_once() -> None:
     slices = tuple(FULL.model_copy(update={"id": f"s{i}"}) for i in range(50))
     locations, _, _ = unpack(json.loads(LEDGER.dump_json((*slices, FULL.model_copy(update={"location": ELSEWHERE})))))
     assert [location["name"] for location in locations] == ["us-west4-a", "us-east1-b"]

@@ -1,4 +1,4 @@
-"""Columns survive being packed, and what was never packed is refused."""
+"""Packed columns: encoding and decoding, limits, and malformed input."""
 
 import base64
 import lzma
@@ -28,12 +28,12 @@ HEX = st.one_of(st.uuids().map(str), st.binary(min_size=1, max_size=40).map(byte
 
 
 @given(st.lists(st.one_of(st.text(), HEX, st.tuples(st.text(), HEX, st.text(), HEX).map("".join))))
-def test_ids_survive_whatever_digits_they_have(ids: list[str]) -> None:
+def test_ids_with_any_digits_survive(ids: list[str]) -> None:
     assert unpack_ids(pack_ids(ids)) == ids
     assert unpack_ids(pack(ids)) == ids
 
 
-def test_a_uuid_takes_no_more_than_its_bytes() -> None:
+def test_a_packed_uuid_takes_no_more_than_its_bytes() -> None:
     chance = random.Random(7)
     ids = [str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(3_000)]
     for written in (ids, [f"job/{name}/0" for name in ids], [name.replace("-", "") for name in ids]):
@@ -41,7 +41,7 @@ def test_a_uuid_takes_no_more_than_its_bytes() -> None:
         assert len(pack_ids(written)) < 3_000 * 16 * 4 / 3 + 500
 
 
-def test_ids_that_count_up_are_packed_as_text() -> None:
+def test_sequential_ids_are_packed_as_text() -> None:
     ids = [f"job-{number:016}" for number in range(3_000)]
     assert pack_ids(ids) == pack(ids)
 
@@ -60,12 +60,12 @@ BOMB = 100_000_000
         (unpack_ints, "H" + base64.b64encode(zlib.compress(bytes(BOMB), level=1)).decode()),
     ],
 )
-def test_a_column_from_outside_is_unfolded_no_further_than_it_may_be(read: Callable[..., object], text: str) -> None:
+def test_a_received_column_is_not_decompressed_beyond_its_limit(read: Callable[..., object], text: str) -> None:
     with pytest.raises(ValueError, match="may hold"):
         read(text, 1_000)
 
 
-def test_a_column_as_long_as_it_may_be_is_read() -> None:
+def test_a_column_at_its_limit_is_read() -> None:
     assert len(unpack_ids(pack_ids(["a"] * 1_000), 1_000)) == 1_000
     assert len(unpack_ints(pack_ints([1] * 1_000), 1_000)) == 1_000
 
@@ -74,13 +74,13 @@ TOO_FEW_DIGITS = pack_ids([32 * "a"]).partition(".")[0] + ".eJwDAAAAAAE="
 
 
 @pytest.mark.parametrize("text", ["x", "xnonsense.", f"{pack(['a'])}.AAAA", TOO_FEW_DIGITS])
-def test_ids_that_were_never_packed_are_refused(text: str) -> None:
+def test_malformed_packed_ids_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="not a packed column"):
         unpack_ids(text)
 
 
 @pytest.mark.parametrize("text", ["", "H", "nonsense", "Habcd", "H!!!!", "Zabcd", "QQUJDRA=="])
 @pytest.mark.parametrize("read", [unpack, unpack_ints])
-def test_what_was_never_packed_is_refused(read: Callable[[str], object], text: str) -> None:
+def test_malformed_columns_are_rejected(read: Callable[[str], object], text: str) -> None:
     with pytest.raises(ValueError, match="not a packed column"):
         read(text)

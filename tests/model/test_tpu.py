@@ -1,4 +1,4 @@
-"""Google's TPU variants."""
+"""Sizes of Google's TPU variants."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_a_known_variant_has_hosts_and_chips(name: str, hosts: int, chips: int) 
         "a100",
     ],
 )
-def test_what_google_does_not_list_is_not_known(name: str) -> None:
+def test_a_variant_that_google_does_not_offer_is_unknown(name: str) -> None:
     assert tpu_variant(name) is None
 
 

@@ -1,4 +1,4 @@
-"""Every rule of the core, as a sentence and a table."""
+"""Scenario tests of the decision: rules in Python, and cases from studies of other autoscalers in YAML."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A scenario as one sentence and the few facts it is about; everything else has a default."""
+"""Builder of scenarios: one sentence, the facts it depends on, and the expected decision. All else has a default."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,7 +13,7 @@ from tests.scenarios.cases import NOW, Case, Expectation, ExpectedDeferred, Expe
 
 _RESOURCES = ("cpu", "memory", "disk", "gpu", "tpu")
 _HOST = {"cpu": 4, "memory": "16GiB", "disk": "100GiB"}
-"""A host nobody described: four cores, so that halves and quarters of it are easy to see."""
+"""The default host: four cores, so that halves and quarters of it are easy to see."""
 _MAX_SLICES = 10
 _SLICES: dict[str, dict[str, Any]] = {
     "idle": {"state": "READY", "usage": "idle"},
@@ -26,7 +26,7 @@ _SLICES: dict[str, dict[str, Any]] = {
     "draining": {"state": "DRAINING"},
     "deleting": {"state": "DELETING"},
 }
-"""How many of each kind a group has, by one word."""
+"""Keyword arguments of `group` that add slices, with the fields of each slice."""
 
 
 class Amounts(TypedDict, total=False):
@@ -40,7 +40,7 @@ class Amounts(TypedDict, total=False):
 
 
 class GroupFields(Amounts, total=False):
-    """A group, as configured; and, from `idle` on, how many slices it has in which state."""
+    """Configuration of a group; the fields from `idle` on are numbers of slices by state."""
 
     variant: str
     hosts: int
@@ -71,7 +71,7 @@ class GroupFields(Amounts, total=False):
 
 
 class SliceFields(TypedDict, total=False):
-    """One slice that needs more said about it than its state."""
+    """Optional fields of a single slice."""
 
     age: str
     queued: bool
@@ -80,7 +80,7 @@ class SliceFields(TypedDict, total=False):
 
 
 class WantFields(Amounts, total=False):
-    """A task or, where `gang` gives a size, a gang of such tasks."""
+    """A task, or a gang of such tasks if `gang` gives a size."""
 
     id: str
     device: str
@@ -95,7 +95,7 @@ class WantFields(Amounts, total=False):
 
 
 class ClusterFields(TypedDict, total=False):
-    """What is configured for all groups."""
+    """Configuration of the cluster."""
 
     placement: str
     max_slices: int
@@ -106,7 +106,7 @@ class ClusterFields(TypedDict, total=False):
 
 
 class Expected(TypedDict, total=False):
-    """What `Expectation` takes, by the same names."""
+    """The fields of `Expectation`."""
 
     placed: dict[str, int]
     launches: dict[str, int]
@@ -128,7 +128,7 @@ class Expected(TypedDict, total=False):
 
 
 class Scenario:
-    """Collects the facts; `expects` closes it and gives the case."""
+    """Collects facts; `expects` returns the finished case."""
 
     def __init__(self, sentence: str) -> None:
         self._sentence = sentence
@@ -153,7 +153,7 @@ class Scenario:
         return self
 
     def group(self, name: str, **fields: Unpack[GroupFields]) -> Self:
-        """Add a group; its slices were ordered after those of the groups before it."""
+        """Add a group. Its slices were launched after those of earlier groups."""
         left: dict[str, Any] = dict(fields)
         counts = {word: left.pop(word) for word in _SLICES if word in left}
         host = _HOST | {key: left.pop(key) for key in _RESOURCES if key in left}
@@ -168,42 +168,42 @@ class Scenario:
         return self
 
     def retired(self, name: str) -> Self:
-        """A group that is no longer configured and may have slices."""
+        """Add the name of a removed group, which may still have slices."""
         self._retired.append(name)
         return self
 
     def slice(self, slice_id: str, group: str, state: SliceState, **fields: Unpack[SliceFields]) -> Self:
-        """Add one slice; its group is configured, or retired."""
+        """Add one slice of a configured or retired group."""
         self._slices.append(GivenSlice.model_validate({"id": slice_id, "group": group, "state": state} | fields))
         return self
 
     def health(self, group: str, availability: Availability, *, until: str | None = None) -> Self:
-        """Block a group, until so long from now (`-5m` is past)."""
+        """Block a group. `until` is relative to now; `-5m` is in the past."""
         end = None if until is None else NOW + _offset(until)
         self._health[group] = Health(availability=availability, until=end)
         return self
 
     def standing(self, owner: str, count: int, *, expires: str | None = None, **fields: Unpack[WantFields]) -> Self:
-        """Add one owner's standing request for room for `count` tasks or gangs."""
+        """Add a standing request of one owner for `count` tasks or gangs."""
         item = StandingItem.model_validate(_shape(fields, gang_id=None) | {"count": count})
         end = None if expires is None else NOW + _offset(expires)
         self._standing.append(StandingRequest(owner=owner, wants=(item,), expires=end))
         return self
 
     def launched(self, group: str, slices: int, *, ago: str) -> Self:
-        """Slices that were ordered so long ago."""
+        """Add slices to the recent launches."""
         self._launched.append(Launched(group, slices, NOW - _offset(ago)))
         return self
 
     def wants(self, count: int, **fields: Unpack[WantFields]) -> Self:
-        """Add `count` tasks or gangs alike, behind those wanted so far."""
+        """Add `count` equal tasks or gangs to the end of the demand."""
         gang_id = fields.get("gang_id", f"gang-{len(self._tasks)}") if "gang" in fields else None
         extra = {"id": fields.get("id", "task"), "count": count, "pending": fields.get("pending")}
         self._tasks.append(GivenTask.model_validate(_shape(fields, gang_id=gang_id) | extra))
         return self
 
     def expects(self, **fields: Unpack[Expected]) -> Case:
-        """Close the scenario with what must come of it."""
+        """The case, with the expected decision."""
         facts = {"cluster": "scenario", "groups": self._groups, "pools": self._pools}
         return Case(
             title=self._sentence,
@@ -219,7 +219,7 @@ class Scenario:
 
 
 def scenario(sentence: str) -> Scenario:
-    """A scenario that shows what the sentence says."""
+    """Start a scenario with its sentence."""
     return Scenario(sentence)
 
 
@@ -236,17 +236,17 @@ def should(attribute: str, op: Operator, *values: Scalar) -> Constraint:
 def unmet(
     code: Code, entries: int = 1, *, tasks: str = "task", says: Sequence[str] = (), groups: dict[str, Code] | None = None
 ) -> ExpectedUnmet:
-    """Entries that no group takes, the words they are told, and every group's own code."""
+    """Unmet entries: code, texts that the message contains, and the code of every group."""
     return ExpectedUnmet(tasks=tasks, entries=entries, code=code, says=tuple(says), groups=groups)
 
 
 def deferred(group: str, slices: int, limit: str, *, says: Sequence[str] = ()) -> ExpectedDeferred:
-    """Slices that a limit holds back, and the words that say so."""
+    """Slices that a limit defers, and texts that the message contains."""
     return ExpectedDeferred(group=group, slices=slices, limit=limit, says=tuple(says))
 
 
 def reserved(*, gangs: Sequence[str] = (), **amounts: Unpack[Amounts]) -> HostUsage:
-    """A host of which that much is in use."""
+    """Usage of a host with reserved resources."""
     return HostUsage.model_validate({"reserved": amounts, "gangs": tuple(gangs)})
 
 
@@ -255,7 +255,7 @@ def _device_of(host: dict[str, Any]) -> str:
 
 
 def _shape(fields: WantFields, *, gang_id: str | None) -> dict[str, Any]:
-    """The fields of a shape; a gang has an id only where it is demand."""
+    """The fields of a shape. Only gangs of the demand have an id."""
     facts: dict[str, Any] = {"resources": {key: value for key, value in fields.items() if key in _RESOURCES}}
     facts |= {key: value for key, value in fields.items() if key in ("constraints", "preemptible")}
     if "device" in fields or "variants" in fields:

@@ -1,7 +1,7 @@
-"""Cases: what a decision is given, what is expected of it, and how the two are compared.
+"""Cases: the input of a decision, the expected result, the comparison, and the YAML files of cases.
 
-What an expectation leaves unsaid of placed, launches, deferred, unmet and standing is expected to be absent. The other
-fields are compared only where they are given. A word the format does not know is an error.
+If an expectation omits placed, launches, deferred, unmet or standing, the decision must have none of them. The other
+fields are compared only if they are given. Unknown keys are errors.
 """
 
 from collections import Counter
@@ -26,12 +26,12 @@ from penstock.model.value import Value
 NOW = datetime(2026, 8, 24, 12, 0, tzinfo=UTC)
 """The moment at which every case is decided."""
 SHORT = 200
-"""Characters of one short sentence: what an unmet entry is told, unless the case says otherwise."""
+"""Most characters of the message of an unmet entry, unless the case sets another limit."""
 
 Counts = dict[str, int]
 
 
-# --- what is given ------------------------------------------------------------------------------------------------
+# --- the input ---------------------------------------------------------------------------------------------------
 
 
 def _one_or_more(value: Any) -> Any:
@@ -39,7 +39,7 @@ def _one_or_more(value: Any) -> Any:
 
 
 class GivenSlice(Value):
-    """`count` slices of one group in one state; a READY slice without `usage` was never reported on."""
+    """`count` slices of one group in one state. A READY slice without `usage` has unknown usage."""
 
     id: str
     group: str
@@ -51,11 +51,11 @@ class GivenSlice(Value):
     age: Seconds | None = None
 
     def ids(self) -> list[str]:
-        """The ids of all of them."""
+        """The ids of the slices."""
         return [self.id] if self.count == 1 else [f"{self.id}/{n}" for n in range(self.count)]
 
     def slices(self) -> list[Slice]:
-        """Each of them as the snapshot holds it."""
+        """The slices of the snapshot."""
         since = None if self.age is None else NOW - timedelta(seconds=self.age)
         drain = DrainTerms(cause="test") if self.drain else None
         fields: dict[str, Any] = {"group": self.group, "state": self.state, "since": since, "queued": self.queued, "drain": drain}
@@ -63,19 +63,19 @@ class GivenSlice(Value):
 
 
 class GivenTask(Task):
-    """`count` tasks alike or, with a gang, `count` gangs alike of which `pending` tasks each still wait."""
+    """`count` equal tasks; or with a gang, `count` equal gangs with `pending` tasks each."""
 
     count: int = 1
     pending: int | None = None
 
     @model_validator(mode="after")
-    def _only_a_gang_waits_in_part(self) -> Self:
+    def _only_gangs_have_pending(self) -> Self:
         if self.pending is not None and (self.gang is None or self.pending < 1):
             raise ValueError("pending is how many tasks of a gang wait: at least one")
         return self
 
     def tasks(self, start: int) -> list[Task]:
-        """Each of them as a controller would send it, numbered from `start` on."""
+        """The tasks as a controller sends them, numbered from `start` on."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in Task.model_fields}
         if self.gang is None:
             return [Task.model_construct(**fields | {"id": f"{self.id}/{start + n}"}) for n in range(self.count)]
@@ -87,11 +87,11 @@ class GivenTask(Task):
         return found
 
 
-# --- what is expected ---------------------------------------------------------------------------------------------
+# --- the expectation ---------------------------------------------------------------------------------------------
 
 
 class ExpectedUnmet(Value):
-    """Entries of one kind of task that no group takes, and what their owner is told."""
+    """Unmet entries of one task of the input, with their code and message."""
 
     tasks: str
     entries: int = 1
@@ -102,7 +102,7 @@ class ExpectedUnmet(Value):
 
 
 class ExpectedDeferred(Value):
-    """Slices of a group that a limit holds back."""
+    """Slices of a group that a limit defers."""
 
     group: str
     slices: int
@@ -111,7 +111,7 @@ class ExpectedDeferred(Value):
 
 
 class ExpectedPool(Value):
-    """A pool in chips: charged before, charged by the launches, and the pressure on it."""
+    """A pool, in chips: charged before, charged by the launches, and its pressure."""
 
     charged: int
     launching: int = 0
@@ -119,11 +119,11 @@ class ExpectedPool(Value):
 
 
 class Expectation(Value):
-    """What the decision must say.
+    """The expected decision.
 
-    `placed: all` leaves open where entries go, so long as all but the unmet go somewhere. `no_more_than` stands in for
-    placed and launches where another planner's choice is a preference and not a rule: every entry is placed, and no more
-    slices are launched in all than it launches.
+    `placed: all` accepts any placement of all entries but the unmet ones. `no_more_than` replaces
+    placed and launches if another planner's choice is a preference and not a rule: every entry must be placed, with at most
+    as many slices launched in total as that planner launches.
     """
 
     placed: Counts | Literal["all"] = Field(default_factory=dict)
@@ -146,13 +146,13 @@ class Expectation(Value):
     drains: tuple[str, ...] | None = None
 
     @model_validator(mode="after")
-    def _a_preference_is_not_exact(self) -> Self:
+    def _no_more_than_excludes_exact_counts(self) -> Self:
         if self.no_more_than is not None and (self.placed or self.launches):
             raise ValueError("give either no_more_than, or placed and launches")
         return self
 
     def groups(self) -> set[str]:
-        """The groups it speaks of; those of `no_more_than` are another planner's."""
+        """The groups that it names, except in `no_more_than`, whose names are another planner's."""
         placed = {} if self.placed == "all" else self.placed
         named = (self.tiers, self.required, self.target, self.outcomes, self.availability, self.why, self.pressure)
         causes = [item.groups for item in self.unmet]
@@ -161,7 +161,7 @@ class Expectation(Value):
 
 
 class Case(Value):
-    """One decision: its input and what is expected of it. Groups in `retired` are no longer configured."""
+    """One decision: its input and the expected result. Groups in `retired` were removed from the configuration."""
 
     id: str = ""
     title: str
@@ -189,7 +189,7 @@ class Case(Value):
         return f"{self.id} {self.title}".strip()
 
     def demand(self) -> Demand:
-        """The tasks as entries, partly running gangs kept off the hosts they already have."""
+        """The demand. Gangs that run in part must not use their current hosts again."""
         tasks: list[Task] = []
         for given in self.tasks:
             tasks += given.tasks(len(tasks))
@@ -203,12 +203,12 @@ class Case(Value):
         return builder.build()
 
     def _hosts_of(self, gang_id: str) -> tuple[HostRef, ...]:
-        """Where usage shows tasks of the gang running."""
+        """Hosts on which tasks of the gang run, from the usage."""
         usages = [(i, given.usage or ()) for given in self.slices for i in given.ids()]
         return tuple(HostRef(i, h) for i, usage in usages for h, host in enumerate(usage) if gang_id in host.gangs)
 
     def snapshot(self, demand: Demand) -> Snapshot:
-        """The closed input of the decision."""
+        """The snapshot of the decision."""
         usage = {i: given.usage for given in self.slices if given.usage is not None for i in given.ids()}
         return Snapshot(
             config=self.config,
@@ -222,11 +222,11 @@ class Case(Value):
         )
 
 
-# --- how they are compared ----------------------------------------------------------------------------------------
+# --- the comparison ----------------------------------------------------------------------------------------------
 
 
 def check(case: Case) -> None:
-    """Decide, and compare the decision with what is expected."""
+    """Decide, and compare the decision with the expectation."""
     demand = case.demand()
     decision = decide(case.snapshot(demand))
     expect = case.expect
@@ -259,11 +259,11 @@ def _check_unmet(demand: Demand, decision: Decision, expect: Expectation) -> Non
         entries = [(span.run, position) for span in unmet.spans for position in range(span.first, span.first + span.entries)]
         names = Counter(demand.span_task_ids(run, position, 1)[0].rsplit("/", 1)[0] for run, position in entries)
         for name, count in names.items():
-            assert (name, unmet.code) not in found, f"{name} is unmet twice with one code; give the tasks names of their own"
+            assert (name, unmet.code) not in found, f"{name} is unmet twice with one code; give the tasks different ids"
             found[name, unmet.code] = (count, unmet.message, unmet.groups)
-    told = {key: (count, message) for key, (count, message, _) in found.items()}
+    messages = {key: (count, message) for key, (count, message, _) in found.items()}
     wanted = {(item.tasks, item.code): item.entries for item in expect.unmet}
-    assert {key: count for key, (count, _) in told.items()} == wanted, told
+    assert {key: count for key, (count, _) in messages.items()} == wanted, messages
     for item in expect.unmet:
         _, message, groups = found[item.tasks, item.code]
         assert [words for words in item.says if words not in message] == [], message
@@ -331,7 +331,7 @@ def _figures(pool: PoolDecision) -> ExpectedPool:
 
 
 class CaseFile(Value):
-    """A file of cases; what `config` and `group` say holds for every case and group that does not say otherwise."""
+    """A file of cases. `config` and `group` are defaults for every case and every group."""
 
     about: str
     config: dict[str, Any] = Field(default_factory=dict)
@@ -348,8 +348,8 @@ class CaseFile(Value):
 
 
 def load_cases(path: Path) -> list[Case]:
-    """The cases of a file; ids are unique in it, and so are the keys of every mapping."""
+    """The cases of a file. Duplicate ids and duplicate keys are errors."""
     cases = CaseFile.model_validate(read_document(path).data).parsed()
     repeated = [i for i, count in Counter(case.id for case in cases).items() if count > 1 or not i]
-    assert not repeated, f"{path.name}: every case needs an id of its own; repeated or empty: {repeated}"
+    assert not repeated, f"{path.name}: case ids must be unique and not empty: {repeated}"
     return cases

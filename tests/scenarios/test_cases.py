@@ -1,4 +1,4 @@
-"""The cases themselves: an expectation that is wrong fails, and one that is misspelt is refused."""
+"""Tests of the case format: a wrong expectation fails, and a misspelt one is rejected."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ TRUE: dict[str, Any] = {
     "unmet": [unmet(Code.NO_CAPACITY, says=["g=at_max"], groups={"g": Code.AT_MAX})],
     "standing": {"ana": "met"},
 }
-"""What is expected of `_given`, and holds."""
+"""A correct expectation of `_given`."""
 
 WRONG: dict[str, Any] = {
     "placed": {"g": 1},
@@ -40,7 +40,7 @@ WRONG: dict[str, Any] = {
     "changes_in": "1m",
     "drains": ["s"],
 }
-"""One thing each that does not hold."""
+"""Fields with a wrong expectation."""
 
 
 def _given() -> Scenario:
@@ -57,18 +57,18 @@ def _expecting(fields: dict[str, Any]) -> Case:
     return _given().expects().model_copy(update={"expect": Expectation.model_validate(fields)})
 
 
-def test_what_holds_passes() -> None:
+def test_a_correct_expectation_passes() -> None:
     check(_expecting(TRUE))
 
 
 @pytest.mark.parametrize("field", WRONG)
-def test_what_does_not_hold_fails(field: str) -> None:
+def test_a_wrong_expectation_fails(field: str) -> None:
     with pytest.raises(AssertionError):
         check(_expecting(TRUE | {field: WRONG[field]}))
 
 
 @pytest.mark.parametrize("field", TRUE)
-def test_what_is_unsaid_is_expected_to_be_absent(field: str) -> None:
+def test_an_omitted_field_is_expected_to_be_empty(field: str) -> None:
     with pytest.raises(AssertionError):
         check(_expecting({key: value for key, value in TRUE.items() if key != field}))
 
@@ -96,7 +96,7 @@ def test_fewer_slices_than_another_planner_are_accepted_and_more_are_not() -> No
         check(two.model_copy(update={"expect": Expectation(no_more_than={"g": 1})}))
 
 
-def test_no_more_than_does_not_excuse_what_is_not_placed() -> None:
+def test_no_more_than_fails_if_an_entry_is_not_placed() -> None:
     none = scenario("no slice").group("g", max_slices=0).wants(1, cpu=4).expects()
     with pytest.raises(AssertionError):
         check(none.model_copy(update={"expect": Expectation(no_more_than={"g": 1})}))
@@ -120,19 +120,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
-def test_a_misspelt_case_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_misspelt_case_is_rejected(text: str, tmp_path: Path) -> None:
     with pytest.raises((ValidationError, BadInput)):
         load_cases(_file(tmp_path, f"about: x\ncases: [{text}]"))
 
 
-def test_a_misspelt_file_is_refused(tmp_path: Path) -> None:
+def test_a_misspelt_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="grop"):
         load_cases(_file(tmp_path, "about: x\ngrop: {}\ncases: []"))
 
 
 def test_ids_are_unique(tmp_path: Path) -> None:
     case = "{id: X, title: t, config: {groups: []}, expect: {}}"
-    with pytest.raises(AssertionError, match="repeated"):
+    with pytest.raises(AssertionError, match="ids must be unique"):
         load_cases(_file(tmp_path, f"about: x\ncases: [{case}, {case}]"))
 
 

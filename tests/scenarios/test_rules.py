@@ -1,11 +1,11 @@
-"""Each rule of placing and launching, as a sentence and the facts that show it."""
+"""Run every placement and launch rule: a sentence, a small snapshot, and the expected decision."""
 
 import pytest
 
 from tests.scenarios.cases import Case, check
-from tests.scenarios.rules import budgets, capacity, gangs, groups, telling
+from tests.scenarios.rules import budgets, capacity, explanations, gangs, groups
 
-RULES = (*capacity.RULES, *groups.RULES, *gangs.RULES, *budgets.RULES, *telling.RULES)
+RULES = (*capacity.RULES, *groups.RULES, *gangs.RULES, *budgets.RULES, *explanations.RULES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)

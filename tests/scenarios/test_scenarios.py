@@ -1,4 +1,4 @@
-"""What other autoscalers get right, and what they get wrong, restated: the cases of the YAML files beside this one."""
+"""Run the cases of the YAML files: behaviour and known defects of other autoscalers, as snapshots and expected decisions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The cases that studies of other autoscalers tell: each is run here, or left out with a reason."""
+"""Completeness: every case from the studies of other autoscalers is run here, or left out with a reason."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,30 +13,30 @@ TPU = "A01 A03 A05 A07 A09 A11 A13 A15 A17 A19 A21 A23 A25 B01 B03 B05 B07 B09 B
 QUEUES = "S03 S05 S09 S11 S13 S15"
 POOLS = "N01 N03 N05 N09"
 DURABILITY = "D01 D03 D05 D07 D09"
-TOLD = Counter(f"{TPU} {QUEUES} {POOLS} {DURABILITY}".split()) + Counter(S01=6, S07=3, N07=5)
-"""Cases by their ids, and how many variants each has."""
+STUDIED = Counter(f"{TPU} {QUEUES} {POOLS} {DURABILITY}".split()) + Counter(S01=6, S07=3, N07=5)
+"""Cases of the studies by id, with the number of their variants."""
 PACKING = Counter(S01=3, S03=1, S05=1, S07=4, S09=10, S11=3, S13=3, S15=3, S17=3, S19=2, S21=1, S23=2, S25=5, D1=1, D3=1, D5=1)
-"""Those of a general-purpose autoscaler, whose ids are its own."""
+"""Cases of the study of bin packing, which has separate ids."""
 
 
 def test_every_case_is_run_or_left_out() -> None:
     decided = [case.id for name in ("routing.yaml", "pools.yaml") for case in load_cases(HERE / name)]
     run = _counted([*decided, *(case.id for case in TIMELINES.parsed())])
-    assert set(run) | set(TIMELINES.left_out) == set(TOLD)
+    assert set(run) | set(TIMELINES.left_out) == set(STUDIED)
     assert not set(run) & set(TIMELINES.left_out)
-    assert not {told: count for told, count in TOLD.items() if told in run and run[told] < count}
+    assert not {case: count for case, count in STUDIED.items() if case in run and run[case] < count}
 
 
-def test_only_what_is_run_is_restated() -> None:
+def test_every_restated_case_is_run() -> None:
     assert set(TIMELINES.restated) <= set(_counted([case.id for case in TIMELINES.parsed()]))
 
 
-def test_every_case_of_packing_is_run() -> None:
+def test_every_packing_case_is_run() -> None:
     run = _counted([case.id for case in load_cases(HERE / "packing.yaml")])
     assert set(run) == set(PACKING)
     assert run >= PACKING
 
 
 def _counted(ids: list[str]) -> Counter[str]:
-    """How many of our cases tell each case of theirs: what follows its id names the variant."""
+    """Number of our cases by id of the study. The part after the dash names the variant."""
     return Counter(each.split("-")[0] for each in ids)

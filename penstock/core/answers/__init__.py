@@ -1,1 +1,1 @@
-"""What the state answers: the evaluation, the status, explanations, remedies."""
+"""Answers computed from a state: the evaluation, the status, explanations, remedies."""

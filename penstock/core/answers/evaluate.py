@@ -1,4 +1,4 @@
-"""`evaluate`: one state in, one decision and its orders out. The only path from a state to what is launched and drained."""
+"""`evaluate`: one state in, one decision and its orders out. Every launch and drain comes from here."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -15,11 +15,11 @@ from penstock.model.decision import Code, Decision, LaunchRequest, Tier
 from penstock.model.demand import Demand
 
 MOST_LAUNCHES = 2000
-"""Slices that one evaluation orders: their ids fit in one message. The next evaluation, which is due at once, orders the rest."""
+"""Slices that one evaluation orders: their ids fit in one message. The next evaluation is due immediately and orders the rest."""
 
 
 class Evaluation(NamedTuple):
-    """One evaluation: the decision, the orders that carry it out, and the demand with ids that it was made on."""
+    """One evaluation: the decision, the orders that carry it out, and the demand with ids that it placed."""
 
     decision: Decision
     orders: Orders
@@ -53,7 +53,7 @@ def evaluate(state: AutoscalerState, *, now: datetime, chance: Callable[[], str]
 
 
 def _first(launches: tuple[LaunchRequest, ...]) -> tuple[LaunchRequest, ...]:
-    """As many launches as one evaluation orders. A launch is not split, for it may be a gang's, unless it alone is too large."""
+    """The launches that fit in one evaluation. A launch may be for a gang, so it is split only if it is too large by itself."""
     slices = 0
     for i, launch in enumerate(launches):
         slices += launch.slices

@@ -18,8 +18,9 @@ from penstock.model.units import format_seconds
 from penstock.wording import listed, similar
 
 _SAME = 2
+"""Leading characters that a suggested task id shares with the unknown one."""
 _COMPARED = 5000
-"""Task ids compared with an unknown one, of those that begin with the same letters: each costs 20 µs."""
+"""Task ids compared with an unknown one: each comparison takes 20 µs."""
 
 
 def explain(

@@ -1,4 +1,4 @@
-"""A state as a snapshot to decide on, with the ids kept aside to be joined when someone asks."""
+"""Convert a state to the snapshot of a decision, together with the task and gang ids of its demand."""
 
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -13,15 +13,19 @@ from penstock.model.snapshot import Snapshot
 
 
 class SnapshotWithIds(NamedTuple):
-    """What is decided on, and the demand with ids that lies behind it."""
+    """A snapshot, and its demand with ids. Decisions need no ids; explanations do."""
 
     snapshot: Snapshot
     demand: Demand
 
 
 def snapshot_of(state: AutoscalerState) -> SnapshotWithIds:
-    """Demand of all sources by name, without tasks that usage shows running; gangs that run in part kept off their hosts."""
-    assert state.config is not None, "a state is decided on once it has a configuration"
+    """The snapshot of a state.
+
+    Its demand is that of all sources, sorted by name, without the tasks that already run according to the usage reports.
+    Spread gangs that run in part must not use the hosts of their running tasks again.
+    """
+    assert state.config is not None, "a decision needs a configuration"
     demand = joined(state.demand[name].demand for name in sorted(state.demand))
     running = {task for usage in state.usage.values() for host in usage for task in host.tasks}
     demand = _keep_apart(without(demand, running), _gang_hosts(state, demand, running))
@@ -39,7 +43,7 @@ def snapshot_of(state: AutoscalerState) -> SnapshotWithIds:
 
 
 def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:
-    """Where members of each gang run: by the gangs that usage names, and by tasks it shows that are listed as demand too."""
+    """Hosts on which tasks of each gang run: from the gangs in usage reports, and from running tasks that are still demand."""
     gang_of: dict[str, str] = {}
     if demand.gang_ids and not running.isdisjoint(demand.task_ids):
         gang_of = {task: entry.gang_id for entry in demand.entries() if entry.gang_id for task in entry.task_ids}
@@ -52,7 +56,7 @@ def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str
 
 
 def _keep_apart(demand: Demand, hosts: dict[str, list[HostRef]]) -> Demand:
-    """Spread gangs that run in part, as runs of their own with the hosts they must not use again."""
+    """Give each spread gang that runs in part a separate run, with the hosts that it must not use again."""
     if hosts.keys().isdisjoint(demand.gang_ids):
         return demand
     builder = DemandBuilder()

@@ -1,4 +1,4 @@
-"""A state as people ask for it: counts by group, sources of demand, recent_failures, and pages of slices."""
+"""The status of a cluster (counts by group, demand sources, recent failures) and pages of its slices."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -22,12 +22,12 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
 from penstock.model.snapshot import Snapshot
 
-ROLL = "slice workflows"
-"""What a recovery waits for before the roll is called."""
+SLICE_WORKFLOWS = "slice workflows"
+"""Item of `waiting_for` until a recovery has collected the reports of all slice workflows."""
 
 
 def status_of(state: AutoscalerState, since: int | None = None) -> ClusterStatus:
-    """How the cluster is; one line if nothing changed `since` that version."""
+    """The status of the cluster; only its name and version if nothing changed `since` that version."""
     name = state.config.cluster if state.config else ""
     if since is not None and since == state.version:
         return ClusterStatus(cluster=name, version=state.version, changed=False)
@@ -64,7 +64,7 @@ def status_of(state: AutoscalerState, since: int | None = None) -> ClusterStatus
 
 
 def page_of(state: AutoscalerState, request: SlicesRequest) -> SlicePage:
-    """The slices asked for, one page of them."""
+    """The requested page of slices."""
     wanted = request.state.upper() if request.state else None
     found = [piece for piece in state.slices if request.group in (None, piece.group) and wanted in (None, piece.state)]
     first = (request.page - 1) * request.page_size
@@ -77,25 +77,25 @@ def page_of(state: AutoscalerState, request: SlicesRequest) -> SlicePage:
 
 
 def _groups(state: AutoscalerState) -> tuple[GroupStatus, ...]:
-    """Configured groups in their order, then groups that are gone and still have slices."""
-    held: dict[str, list[Slice]] = {}
-    for piece in state.slices:
-        held.setdefault(piece.group, []).append(piece)
+    """Configured groups in the order of the configuration, then removed groups that still have slices."""
     if state.config is None:
         return ()
-    told = _availability(state, state.config, {name: len(slices) for name, slices in held.items()})
+    by_group: dict[str, list[Slice]] = {}
+    for piece in state.slices:
+        by_group.setdefault(piece.group, []).append(piece)
+    availability = _availability(state, state.config, {name: len(slices) for name, slices in by_group.items()})
     found = [
-        _group(group.name, held.pop(group.name, []), max_slices=group.max_slices, **told[group.name])
+        _group(group.name, by_group.pop(group.name, []), max_slices=group.max_slices, **availability[group.name])
         for group in state.config.groups
     ]
-    found += [_group(name, slices, configured=False) for name, slices in sorted(held.items())]
+    found += [_group(name, slices, configured=False) for name, slices in sorted(by_group.items())]
     return tuple(found)
 
 
-def _availability(state: AutoscalerState, config: ClusterConfig, held: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """Whether each group may be asked for more, until when not, and why: in the words of a decision, without making one."""
+def _availability(state: AutoscalerState, config: ClusterConfig, slices: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """Availability, `until` and reason of each group, as a decision would report them, without the cost of a decision."""
     groups = in_rank_order(config.groups)
-    counts = [held.get(group.name, 0) for group in groups]
+    counts = [slices.get(group.name, 0) for group in groups]
     now = Snapshot.model_construct(config=config, now=state.now, slices=state.slices, health=health_of(state, config, state.now))
     headroom = Headroom(now, groups, counts)
     found = {}
@@ -106,12 +106,14 @@ def _availability(state: AutoscalerState, config: ClusterConfig, held: Mapping[s
     return found
 
 
-def _group(name: str, slices: list[Slice], **told: Any) -> GroupStatus:
+def _group(name: str, slices: list[Slice], **fields: Any) -> GroupStatus:
     counts: dict[SliceState, int] = {}
     for piece in slices:
         counts[piece.state] = counts.get(piece.state, 0) + 1
     ordered = {state: counts[state] for state in SliceState if state in counts}
-    return GroupStatus.model_validate({"name": name, "slices": ordered, "queued": sum(piece.queued for piece in slices), **told})
+    return GroupStatus.model_validate(
+        {"name": name, "slices": ordered, "queued": sum(piece.queued for piece in slices), **fields}
+    )
 
 
 def _source(state: AutoscalerState, name: str) -> SourceStatus:
@@ -125,5 +127,5 @@ def _source(state: AutoscalerState, name: str) -> SourceStatus:
 
 
 def _recovery(recovery: Recovery) -> RecoveryStatus:
-    unheard = () if recovery.reports_collected else (ROLL,)
-    return RecoveryStatus(reason=recovery.reason, since=recovery.since, waiting_for=(*unheard, *recovery.waiting))
+    workflows = () if recovery.reports_collected else (SLICE_WORKFLOWS,)
+    return RecoveryStatus(reason=recovery.reason, since=recovery.since, waiting_for=(*workflows, *recovery.waiting))

@@ -93,7 +93,7 @@ class Fleet:
         self.matcher = Matcher(self.groups)
         self.counts = [SliceCounts() for _ in self.groups]
         self.deadlines: list[datetime] = []
-        """Moments at which a slice changes its meaning without an event: the ends of patience and of grace."""
+        """Moments at which a slice counts differently without any event: the ends of patience and of grace."""
         self._placeable: list[tuple[Slice, int, SliceUsage | None]] = []
         for piece in snapshot.slices:
             g = self.number.get(piece.group)
@@ -187,7 +187,7 @@ class Fleet:
 
 
 def is_leaving(piece: Slice) -> bool:
-    """Whether the slice is no capacity any more, though it still counts against every maximum.
+    """Whether demand may no longer use the slice, though it still counts against every maximum.
 
     A drain counts from the moment it is ordered, before the slice itself reports DRAINING.
     """

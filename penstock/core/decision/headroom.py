@@ -24,7 +24,7 @@ class GroupBlock(NamedTuple):
 
 
 def blocks(groups: Sequence[ScaleGroup], health: Mapping[str, Health], now: datetime) -> list[GroupBlock | None]:
-    """What blocks each group now: its own health, or a lower tier of its quota pool that ran out."""
+    """The block of each group: its own health, or an exceeded quota at an equal or lower tier of its quota pool."""
     own = [_own_block(health.get(group.name), now) for group in groups]
     lowest: dict[str, tuple[int, int]] = {}
     for g, group in enumerate(groups):
@@ -68,10 +68,10 @@ def code_of(availability: Availability) -> Code | None:
 
 
 class Headroom:
-    """Slices that may still be ordered. Every order is charged at once to group, cluster and pool."""
+    """Slices that may still be ordered. Every order is charged to group, cluster and pool."""
 
     def __init__(self, snapshot: Snapshot, groups: Sequence[ScaleGroup], counts: Sequence[int]) -> None:
-        """`counts` are each group's slices in the ledger, whatever their state. Slices of removed groups count too."""
+        """`counts` are each group's slices in the ledger, in any state. Slices of removed groups count too."""
         config, names = snapshot.config, {group.name for group in groups}
         self._groups, self._most = groups, config.max_slices
         self._group = [max(0, group.max_slices - count) for group, count in zip(groups, counts, strict=True)]

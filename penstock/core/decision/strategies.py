@@ -102,7 +102,7 @@ class _Scoring:
         return (self._conserves(g, tasks), round(accelerated, ROUNDED), round(work, ROUNDED), self._soft(g, tasks))
 
     def accelerators_for_money(self, g: int, tasks: dict[int, int]) -> Key:
-        """Most accelerated work for the money, with other work beside it for free; other slices by value for money."""
+        """Most accelerated work for the money; other work only breaks ties. Slices without accelerated work come last."""
         accelerated = {s: k for s, k in tasks.items() if self.cursors[s].shape.accelerated}
         ratio = self._per_price(g, accelerated or tasks)
         return (self._conserves(g, tasks), bool(accelerated), ratio, round(self._value(tasks), ROUNDED), self._soft(g, tasks))

@@ -1,4 +1,4 @@
-"""One evaluation, pure: ids, the cut of launches, the next change, and drains that are carried out as ordered."""
+"""The pure evaluation: slice ids, the limit of launches, the next evaluation, and drains."""
 
 from datetime import timedelta
 from itertools import count
@@ -16,13 +16,13 @@ from tests.core.state.ledgers import NOW, cluster, later, ready
 
 
 def evaluated(state: AutoscalerState, seconds: float = 0) -> Evaluation:
-    """An evaluation with ids that count up."""
+    """An evaluation with sequential slice ids."""
     numbers = count()
     return evaluate(state, now=later(seconds), chance=lambda: f"{next(numbers):08x}")
 
 
 def wanting(slices: int, **group: object) -> AutoscalerState:
-    """A cluster whose standing request wants that many slices."""
+    """A cluster with a standing request for that many slices."""
     request = StandingRequest(owner="a", wants=(StandingItem.model_validate({"resources": {"cpu": 4}, "count": slices}),))
     return apply(cluster({"name": "g", "max_slices": 9000} | group), CapacityRequested(at=NOW, request=request))
 
@@ -37,7 +37,7 @@ def test_the_same_state_time_and_chance_give_the_same_orders() -> None:
     ]
 
 
-def test_an_evaluation_orders_as_many_slices_as_one_message_holds_and_the_next_is_due_at_once() -> None:
+def test_an_evaluation_orders_as_many_slices_as_one_message_holds_and_the_next_is_due_immediately() -> None:
     state = wanting(module.MOST_LAUNCHES + 5)
     first = evaluated(state)
     after = apply(state, Decided(at=NOW, orders=first.orders))
@@ -47,7 +47,7 @@ def test_an_evaluation_orders_as_many_slices_as_one_message_holds_and_the_next_i
     assert len(second.orders.launches) == 5
 
 
-def test_the_timer_is_set_to_the_end_of_patience_of_what_was_launched() -> None:
+def test_the_next_evaluation_is_due_at_the_end_of_patience_of_the_launched_slices() -> None:
     state = wanting(1, patience="90s")
     orders = evaluated(state).orders
     after = apply(state, Decided(at=NOW, orders=orders))

@@ -1,4 +1,4 @@
-"""Why is my task pending? One short paragraph, checked word for word."""
+"""Explanations: the paragraph that answers "why is my task pending", compared word for word."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -62,13 +62,13 @@ def test_a_task_that_waits_for_a_slice_in_flight() -> None:
     assert answer.text.startswith("Task t (cpu 1) waits for a slice of cpu in flight: s BOOTING for 3m.")
 
 
-def test_a_stalled_slice_is_nothing_to_wait_for() -> None:
+def test_a_task_does_not_wait_for_a_stalled_slice() -> None:
     stalled = Slice(id="s", group="cpu", state=SliceState.REQUESTING, since=NOW - timedelta(minutes=30))
     answer = explain(state([task("a", cpu=1), task("b", cpu=2)], slices=(stalled,)), "b")
     assert answer.text.startswith("Task b (cpu 2) shares a new slice of cpu that this decision opens.")
 
 
-def test_a_task_that_gets_a_new_slice_and_what_excluded_the_others() -> None:
+def test_a_task_that_gets_a_new_slice_with_the_codes_of_the_other_groups() -> None:
     answer = explain(state([task("t", tpu=4)]), "t")
     assert (answer.status, answer.tier, answer.groups) == (TaskStatus.WAITING, Tier.NEW, {"cpu": "device_mismatch"})
     assert answer.text == (
@@ -82,7 +82,7 @@ def test_a_task_that_shares_a_new_slice() -> None:
     assert answer.text.startswith("Task b (cpu 2) shares a new slice of cpu that this decision opens.")
 
 
-def test_a_task_whose_slice_is_deferred_is_told_the_limit() -> None:
+def test_the_explanation_of_a_deferred_slice_names_the_limit() -> None:
     answer = explain(state([task("a", cpu=4), task("b", cpu=4)], limits={"in_flight": 1}), "b")
     assert "cpu has slices deferred (1): the cluster limits in_flight to 1" in answer.text
 
@@ -123,7 +123,7 @@ def test_a_running_task_is_not_demand() -> None:
     assert (answer.status, answer.text) == (TaskStatus.RUNNING, "Task t is running on slice s; it is not demand.")
 
 
-def test_a_task_nobody_knows_gets_a_spelling_that_exists() -> None:
+def test_an_unknown_task_id_gets_a_suggestion() -> None:
     answer = explain(state([task("train/0", cpu=1)]), "trian/0")
     assert (answer.status, answer.text) == (TaskStatus.UNKNOWN, "No task trian/0 is waiting or running. Did you mean train/0?")
 

@@ -1,4 +1,4 @@
-"""A remedy is one change to the configuration that does meet the demand."""
+"""Remedies: one change to the configuration that meets unmet demand, and is checked by deciding again."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -37,7 +37,7 @@ TPU = {"device": {"type": "tpu", "variant": "v4-8"}, "max_slices": 9, "pool": "p
 
 
 @pytest.mark.parametrize(
-    ("config", "tasks", "told"),
+    ("config", "tasks", "remedies"),
     [
         ({"groups": [group("a")]}, [WHOLE_HOST] * 3, ["raise max_slices of a from 1 to 3"]),
         (
@@ -55,18 +55,20 @@ TPU = {"device": {"type": "tpu", "variant": "v4-8"}, "max_slices": 9, "pool": "p
         ({"groups": [group("a")]}, [{"resources": {"cpu": 5}}], []),
     ],
 )
-def test_a_remedy_names_the_one_setting_to_raise(config: dict[str, Any], tasks: list[dict[str, Any]], told: list[str]) -> None:
-    assert messages(snapshot(config, tasks)) == told
+def test_a_remedy_names_the_one_setting_to_raise(
+    config: dict[str, Any], tasks: list[dict[str, Any]], remedies: list[str]
+) -> None:
+    assert messages(snapshot(config, tasks)) == remedies
 
 
-def test_only_what_the_demand_up_to_it_needs_is_asked_for() -> None:
+def test_a_remedy_raises_the_setting_only_as_far_as_needed() -> None:
     tasks: list[dict[str, Any]] = [WHOLE_HOST, {"resources": {"cpu": 3}}, WHOLE_HOST | {"preemptible": False}]
     before = snapshot({"groups": [group("a")]}, tasks)
-    told = remedies_for(before, decide(before))
-    assert [told[i].after for i in sorted(told)] == [2, 3]
+    found = remedies_for(before, decide(before))
+    assert [found[i].after for i in sorted(found)] == [2, 3]
 
 
-def test_a_remedy_does_not_take_from_one_to_give_to_another() -> None:
+def test_a_remedy_never_makes_other_demand_unmet() -> None:
     groups = [group("big", max_slices=0, host={"cpu": 64}), group("small", max_slices=5, host={"cpu": 16})]
     big, small = {"resources": {"cpu": 60}}, {"resources": {"cpu": 16}}
     assert messages(snapshot({"groups": groups, "max_slices": 2}, [big, small, small])) == ["raise max_slices of big from 0 to 2"]
@@ -93,7 +95,7 @@ shapes = st.sampled_from(
 
 @settings(max_examples=150, deadline=None)
 @given(configs, st.lists(shapes, max_size=10))
-def test_a_remedy_applied_does_meet_the_demand(config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
+def test_the_configuration_with_the_remedy_meets_the_demand(config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
     before = snapshot(config, tasks)
     decision = decide(before)
     for i, remedy in remedies_for(before, decision).items():

@@ -1,4 +1,4 @@
-"""A snapshot made by hand and the state of a running cluster give the same decision on the same facts."""
+"""A hand-written snapshot and the state of a running cluster with the same facts give the same decision."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""A status says whether groups may be asked for more in the words of a decision, and takes no decision to say it."""
+"""The status reports the availability of groups exactly as a decision does, without making one."""
 
 import time
 from datetime import timedelta
@@ -19,7 +19,7 @@ V5E: dict[str, Any] = {"device": {"type": "tpu", "variant": "v5litepod-4"}, "hos
 
 
 def availabilities(state: AutoscalerState) -> dict[str, Words]:
-    """What the status says of each group; a decision, with nothing to order, says the same."""
+    """Availability of each group in the status, after checking that a decision without demand reports the same."""
     groups = status_of(state).groups
     decided = {
         group.name: (group.availability, group.until, group.reason) for group in decide(snapshot_of(state).snapshot).groups
@@ -28,7 +28,7 @@ def availabilities(state: AutoscalerState) -> dict[str, Words]:
     return {group.name: (group.availability, group.reason) for group in groups if group.configured}
 
 
-def test_a_group_that_may_be_asked_is_available() -> None:
+def test_a_group_with_headroom_is_available() -> None:
     assert availabilities(ordered(cluster(), "s1")) == {"g": (Availability.AVAILABLE, "")}
 
 
@@ -43,7 +43,7 @@ def test_slices_that_leave_count_until_they_are_gone() -> None:
     assert availabilities(after_reports(state, report("s1", SliceState.TERMINATED, 2))) == {"g": (Availability.AVAILABLE, "")}
 
 
-def test_a_full_cluster_is_said_of_every_group_that_is_not_full_itself() -> None:
+def test_a_full_cluster_is_the_reason_of_every_group_below_its_own_maximum() -> None:
     state = ordered(cluster({"name": "g", "max_slices": 2}, {"name": "h"}, max_slices=2), "s1", "s2")
     assert availabilities(state) == {
         "g": (Availability.AT_MAX, "2 of 2 slices"),
@@ -84,7 +84,7 @@ def test_a_group_whose_slices_wait_in_the_clouds_queue_beyond_patience_says_so()
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_five_thousand_slices_are_told_in_milliseconds(*, queued: bool) -> None:
+def test_the_status_of_five_thousand_slices_takes_milliseconds(*, queued: bool) -> None:
     groups = [{"name": f"g{n}", "max_slices": 50} | V5E for n in range(100)]
     state = cluster(*groups, pools=[{"name": "reserved", "chips": 20_000}])
     slices = tuple(
@@ -92,7 +92,7 @@ def test_five_thousand_slices_are_told_in_milliseconds(*, queued: bool) -> None:
     )
     full = state.model_copy(update={"slices": slices, "version": state.version + 1})
     assert {group.availability for group in status_of(full).groups} == {Availability.AT_MAX}
-    # This process' own time, the best of some: others on the machine do not count.
+    # CPU time of this process, the best of several runs, so that other processes do not matter.
     took = []
     for _ in range(5):
         begun = time.process_time()

@@ -1,4 +1,4 @@
-"""Small, nasty snapshots: few groups, slices and runs, sized so that everything collides with something."""
+"""Hypothesis strategies for small snapshots whose groups, slices and runs compete for the same capacity."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -141,7 +141,7 @@ def gangs(draw: DrawFn) -> Gang:
 
 @st.composite
 def requirements(draw: DrawFn, devices: Sequence[DeviceType]) -> dict[str, object]:
-    """The fields of a shape, most of the time for a device that some group has."""
+    """The fields of a shape, usually for a device that some group has."""
     device = draw(st.sampled_from((*devices, *devices, *devices, *DeviceType)))
     amounts: dict[str, object] = {"cpu": draw(st.sampled_from((0.5, 1, 0.3, 0, 1.5, 2)))}
     amounts["memory"] = draw(st.integers(0, 3)) if draw(seldom) else 0
@@ -242,7 +242,7 @@ def standing_requests(draw: DrawFn, devices: Sequence[DeviceType]) -> tuple[Stan
 
 @st.composite
 def snapshots(draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), *, limited: bool = False) -> Snapshot:
-    """Anything a decision may start from; launch limits only if asked for, warm slices and watermarks unless not."""
+    """Any snapshot. `limited` adds launch limits."""
     config = draw(configs(placements, limited=limited))
     names = [group.name for group in config.groups]
     devices = [group.device.type for group in config.groups]
@@ -264,7 +264,7 @@ def snapshots(draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), 
 
 @st.composite
 def shapes_with_and_without_soft_constraints(draw: DrawFn) -> tuple[Shape, Shape]:
-    """A shape twice: as drawn with some soft constraints more, and with hard ones only."""
+    """A shape with additional soft constraints, and the same shape with only its hard ones."""
     fields = draw(requirements(tuple(DeviceType)))
     drawn = draw(st.lists(constraints(), min_size=1, max_size=3))
     soft = tuple(each.model_copy(update={"soft": True}) for each in drawn)

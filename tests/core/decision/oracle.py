@@ -16,7 +16,7 @@ from tests.core.decision.oracle_world import Host, Lot, World, whole_lot
 
 
 class Verdict(NamedTuple):
-    """What a decision is compared with: every entry's place or code, and the groups of the slices opened, in order."""
+    """The comparable part of a decision: group or code of every entry, and the groups of the opened slices in order."""
 
     places: dict[tuple[int, int], tuple[str, Tier]]
     unmet: dict[tuple[int, int], Code]
@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One walk through the steps, after the units that earlier walks opened."""
+    """One pass through the steps of a decision, with the units that earlier passes opened."""
 
     places: dict[tuple[int, int], tuple[str, Tier]]
     unmet: dict[tuple[int, int], Code]
@@ -69,11 +69,11 @@ def _entries(snapshot: Snapshot) -> tuple[list[Entry], dict[tuple[int, int], Cod
     return entries, faults
 
 
-# What a decision starts from
+# The initial world
 
 
 def _lot(snapshot: Snapshot, each: Slice) -> Lot | None:
-    """A slice on which entries are placed; slices that leave or are stalled only count."""
+    """The slice as capacity; None if it is leaving or stalled and only counts against maximums."""
     group = snapshot.config.group(each.group)
     if group is None or _is_leaving(each):
         return None
@@ -151,7 +151,7 @@ def _is_stuck(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
     return each.group == group.name and each.queued and each.state.in_flight and _waited(snapshot, each, group)
 
 
-# Minimum, standing requests, spares
+# Minimum, standing requests and spares
 
 
 def _existing(world: World, group: ScaleGroup) -> int:
@@ -172,7 +172,7 @@ def _open_minimum(world: World) -> None:
 
 
 def _with_standing_requests(world: World) -> tuple[World, int]:
-    """The world with what granted requests open, and how many are refused.
+    """The world with the slices that granted requests open, and the number of refused requests.
 
     Each request is tried together with those granted before it, on whole slices.
     """
@@ -210,7 +210,7 @@ def _open_spares(world: World) -> None:
         _open_up_to(world, group, need + group.warm_slices)
 
 
-# What is unmet, and why
+# Codes of unmet entries
 
 
 def _code(world: World, shape: Shape) -> Code:

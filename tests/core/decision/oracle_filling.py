@@ -16,7 +16,7 @@ DECIMALS = 9
 
 
 class Strategy(NamedTuple):
-    """A name, what a gang prefers in a group (least first), and how good a filled slice is (most first)."""
+    """A strategy: its name, the key of a group for a gang (least wins), and the score of a filled slice (greatest wins)."""
 
     name: str
     gang_prefers: Callable[[World, Shape, ScaleGroup], Score]
@@ -47,7 +47,7 @@ def _place_with(strategy: Strategy, world: World, entries: Sequence[Entry]) -> P
             places[entry.run, entry.position] = place
     left = [entry for entry in largest_first if entry.shape.gang is None]
     existing = [(lot, Tier.READY) for group in plain_first(world.groups) for lot in world.ready(group)]
-    existing += [(lot, Tier.IN_FLIGHT) for lot in world.on_their_way()]
+    existing += [(lot, Tier.IN_FLIGHT) for lot in world.in_flight()]
     for lot, tier in existing:
         for entry in _fill(world, lot, left):
             places[entry.run, entry.position] = lot.group.name, tier
@@ -67,7 +67,7 @@ def _place_with(strategy: Strategy, world: World, entries: Sequence[Entry]) -> P
 
 
 def _choice(strategy: Strategy, world: World, shape: Shape, *, spared: bool) -> Choice:
-    """A gang's groups; if accelerators are to be spared, work that needs none sees only groups without."""
+    """The groups of a gang. If accelerators are conserved, work that needs none sees only groups without any."""
     groups = world.candidates(shape)
     buying = sorted(groups, key=lambda group: strategy.gang_prefers(world, shape, group))
     if shape.accelerated or not world.snapshot.config.conserve_accelerators:
@@ -78,7 +78,7 @@ def _choice(strategy: Strategy, world: World, shape: Shape, *, spared: bool) -> 
 
 
 def _fill(world: World, lot: Lot, left: Sequence[Entry]) -> list[Entry]:
-    """The entries that a slice takes, host by host, each host as many as fit in the order given."""
+    """Fill a slice host by host, in the given order of entries; returns the entries that it takes."""
     taken: list[Entry] = []
     for host in lot.hosts:
         for entry in left:
@@ -125,7 +125,7 @@ def _order(world: World, shape: Shape) -> tuple[bool, float, float, float]:
 
 
 def _value(world: World, shape: Shape) -> float:
-    """The least that one task costs among its candidates."""
+    """The cost of one task on its cheapest candidate."""
     return min(
         group.price * (1.0 if takes_alone(shape, group) else max(_fractions(shape, group.host.vector))) / group.hosts_per_slice
         for group in world.candidates(shape)
@@ -133,13 +133,13 @@ def _value(world: World, shape: Shape) -> float:
 
 
 def _tasks_on_a_slice(shape: Shape, group: ScaleGroup) -> int:
-    """How many such tasks, of any gang, an empty slice of the group holds; of those that need nothing, one a host."""
+    """Tasks of the shape that an empty slice of the group holds; one per host if they need no resources."""
     fit = min((have // need for need, have in zip(shape.need, group.host.vector, strict=True) if need), default=1)
     return group.hosts_per_slice * (1 if takes_alone(shape, group) else fit)
 
 
 def _slices_of_a_gang(shape: Shape, group: ScaleGroup) -> int:
-    """Slices that one gang needs if it has them to itself."""
+    """Slices that one gang needs if it shares them with nothing."""
     gang = shape.gang
     assert gang is not None
     if gang.placement is GangPlacement.WHOLE_SLICES:

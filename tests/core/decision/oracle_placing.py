@@ -14,7 +14,7 @@ Placing: TypeAlias = tuple[World, dict[tuple[int, int], Place]]
 
 
 class Entry(NamedTuple):
-    """One want and its place in the demand."""
+    """One entry: its shape, and its position in the demand."""
 
     run: int
     position: int
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 
 def place_by_priority(world: World, entries: Sequence[Entry]) -> Placing:
-    """Entries in the order given; work for cpu gets a second pass on everything if accelerators are conserved."""
+    """Place entries in the given order. If accelerators are conserved, CPU work gets a second pass over all groups."""
     if not world.snapshot.config.conserve_accelerators:
         return _one_pass(world, entries, lambda shape: world.candidates(shape))
     world, first = _one_pass(world, entries, lambda shape: _spared(world.candidates(shape), shape))
@@ -51,7 +51,7 @@ def plain_first(groups: Sequence[ScaleGroup]) -> list[ScaleGroup]:
 
 
 class Choice(NamedTuple):
-    """The groups an entry may use: in the order in which their slices are tried, and asked for new ones."""
+    """The groups that an entry may use: in the order of trying existing slices, and of opening new ones."""
 
     existing: Sequence[ScaleGroup]
     buying: Sequence[ScaleGroup]
@@ -75,7 +75,7 @@ def place_one(world: World, entry: Entry, choice: Choice) -> tuple[World, Place 
 
 
 def _lots(world: World, choice: Choice) -> Iterator[tuple[Lot, Tier]]:
-    """Slices in the order in which they are tried; the new ones are opened as they are asked for."""
+    """Slices in the order in which they are tried. New slices are opened lazily."""
     for group in choice.existing:
         for lot in world.ready(group):
             yield lot, Tier.READY
@@ -83,7 +83,7 @@ def _lots(world: World, choice: Choice) -> Iterator[tuple[Lot, Tier]]:
 
 
 def _further_lots(world: World, choice: Choice) -> Iterator[tuple[Lot, Tier]]:
-    for lot in world.on_their_way():
+    for lot in world.in_flight():
         if lot.group in choice.existing:
             yield lot, Tier.IN_FLIGHT
     for group in choice.buying:
@@ -97,7 +97,7 @@ def _place_single(world: World, entry: Entry, choice: Choice) -> Place | None:
             if host.room(entry.shape, lot.group):
                 host.take(entry.shape, lot.group)
                 lot.used = True
-                lot.opener = entry.run if tier is Tier.NEW else lot.opener  # its whole run is told that the slice is new
+                lot.opener = entry.run if tier is Tier.NEW else lot.opener  # the whole run counts as on a new slice
                 return lot.group.name, Tier.NEW if lot.opener == entry.run else tier
     return None
 
@@ -111,7 +111,7 @@ def _place_whole(world: World, entry: Entry, choice: Choice) -> Place | None:
         if len(ready[group.name]) >= slices[group.name]:
             return _fill(ready[group.name][: slices[group.name]], Tier.READY)
     empty = {name: list(lots) for name, lots in ready.items()}
-    for lot in world.on_their_way():
+    for lot in world.in_flight():
         name = lot.group.name
         if lot.group in choice.existing and lot.empty:
             empty[name].append(lot)
@@ -170,5 +170,5 @@ def _room(hosts: Sequence[tuple[Lot, Host]], entry: Entry) -> int:
 
 
 def _packed(lot: Lot, host: Host, entry: Entry) -> int:
-    """Tasks of a pack gang that one host would hold."""
+    """Tasks of a pack gang that one host can hold."""
     return min(entry.pending, host.room(entry.shape, lot.group))

@@ -1,4 +1,4 @@
-"""The slices and hosts of the oracle: plain lists, copied freely, and headroom counted anew every time."""
+"""Slices and hosts of the oracle, as plain lists that are copied freely, with headroom counted on every call."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +11,7 @@ from penstock.model.snapshot import Snapshot
 
 @dataclass
 class Host:
-    """What is left of one host; closed once a task or a gang took it alone."""
+    """Free resources of one host; closed once a task or gang uses it exclusively."""
 
     free: list[int]
     whole: bool
@@ -23,7 +23,7 @@ class Host:
 
     @classmethod
     def full(cls, group: ScaleGroup) -> "Host":
-        """Busy or degraded: no room, not even for a task that needs nothing."""
+        """A busy or degraded host: no space, not even for a task that needs no resources."""
         return cls(list(group.host.vector), whole=False, closed=True)
 
     def room(self, shape: Shape, group: ScaleGroup) -> int:
@@ -50,7 +50,7 @@ def takes_alone(shape: Shape, group: ScaleGroup) -> bool:
 
 @dataclass
 class Lot:
-    """One slice that is READY or on its way."""
+    """One slice that is READY or in flight."""
 
     group: ScaleGroup
     id: str
@@ -65,7 +65,7 @@ class Lot:
         return not self.used and bool(self.hosts) and all(host.whole for host in self.hosts)
 
     def fill(self) -> None:
-        """A gang takes the whole slice."""
+        """Give the whole slice to a gang."""
         self.used = True
         for host in self.hosts:
             host.whole, host.closed = False, True
@@ -77,7 +77,7 @@ def whole_lot(group: ScaleGroup, slice_id: str, *, ready: bool = False) -> Lot:
 
 @dataclass
 class World:
-    """Everything placing changes: slices with room, in the order they were ordered, and the units opened."""
+    """Everything that placing changes: slices in launch order, and opened units."""
 
     snapshot: Snapshot
     lots: list[Lot]
@@ -96,14 +96,14 @@ class World:
     def ready(self, group: ScaleGroup) -> list[Lot]:
         return [lot for lot in self.lots if lot.ready and lot.group.name == group.name]
 
-    def on_their_way(self) -> list[Lot]:
+    def in_flight(self) -> list[Lot]:
         return [lot for lot in self.lots if not lot.ready]
 
     def opened(self, group: ScaleGroup) -> int:
         return self.fresh.count(group.name)
 
     def open(self, group: ScaleGroup) -> Lot:
-        """Open one slice; the caller says which unit it belongs to."""
+        """Open one slice; the caller adds it to a unit."""
         self.fresh.append(group.name)
         self.lots.append(whole_lot(group, f"new-{len(self.fresh)}"))
         return self.lots[-1]
@@ -115,12 +115,12 @@ class World:
         self.units.append(list(names))
 
     def give_back(self, unused: list[Lot]) -> None:
-        """Not open slices after all."""
+        """Undo the opening of slices."""
         for lot in unused:
             self.lots.remove(lot)
             del self.fresh[-1 - self.fresh[::-1].index(lot.group.name)]
 
-    def held(self, group: ScaleGroup) -> int:
+    def total(self, group: ScaleGroup) -> int:
         return sum(each.group == group.name for each in self.snapshot.slices) + self.opened(group)
 
     def headroom(self, group: ScaleGroup) -> int:
@@ -128,18 +128,18 @@ class World:
         config = self.snapshot.config
         if group.name in self.blocked:
             return 0
-        bounds = [group.max_slices - self.held(group)]
+        bounds = [group.max_slices - self.total(group)]
         if config.max_slices is not None:
             bounds.append(config.max_slices - len(self.snapshot.slices) - len(self.fresh))
         for pool in config.pools:
             if pool.name == group.pool:
-                charged = sum(self.held(other) * other.chips_per_slice for other in self.groups if other.pool == pool.name)
-                charged += sum(each.chips for each in self._forgotten() if each.pool == pool.name)
+                charged = sum(self.total(other) * other.chips_per_slice for other in self.groups if other.pool == pool.name)
+                charged += sum(each.chips for each in self._of_removed_groups() if each.pool == pool.name)
                 bounds.append(max(0, pool.chips - pool.system - charged) // group.chips_per_slice)
         return max(0, min(bounds))
 
-    def _forgotten(self) -> list[Slice]:
-        """Slices of groups that are no longer configured."""
+    def _of_removed_groups(self) -> list[Slice]:
+        """Slices of removed groups."""
         return [each for each in self.snapshot.slices if self.snapshot.config.group(each.group) is None]
 
     def candidates(self, shape: Shape) -> list[ScaleGroup]:

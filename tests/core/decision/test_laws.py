@@ -33,7 +33,7 @@ def ordered(decision: Decision) -> list[str]:
 
 
 def opened(decision: Decision) -> Counter[str]:
-    """Slices of each group that the decision wants, now or later."""
+    """Slices of each group that the decision opens, launched or deferred."""
     return Counter(ordered(decision)) + deferred(decision)
 
 
@@ -50,21 +50,21 @@ def verdict(decision: Decision) -> Verdict:
     return Verdict(places, unmet, tuple(ordered(decision)))
 
 
-def fates(decision: Decision) -> tuple[object, ...]:
-    """Where every entry goes, or why it is unmet; what is granted, and how many slices each group should have."""
+def outcomes(decision: Decision) -> tuple[object, ...]:
+    """Placement or code of every entry, outcome of every standing request, and target of every group."""
     places, unmet, _ = verdict(decision)
     granted = [(outcome.owner, outcome.met) for outcome in decision.standing]
     return {key: group for key, (group, _) in places.items()}, unmet, granted, [group.target for group in decision.groups]
 
 
 def orders(decision: Decision) -> Decision:
-    """The decision without the moments in it, which may differ while everything else stays."""
+    """The decision without its moments, which may differ while the orders stay the same."""
     silent = tuple(group.model_copy(update={"why": "", "reason": ""}) for group in decision.groups)
     return decision.model_copy(update={"now": None, "next_change_at": None, "groups": silent})
 
 
 def shuffled(snapshot: Snapshot, random: Sequence[int]) -> Snapshot:
-    """The same facts, listed in another order."""
+    """The same snapshot with its lists rotated."""
 
     def rotate(items: Sequence[object], by: int) -> tuple[object, ...]:
         cut = by % len(items) if items else 0
@@ -81,7 +81,7 @@ def shuffled(snapshot: Snapshot, random: Sequence[int]) -> Snapshot:
 
 
 def carried_out(snapshot: Snapshot, decision: Decision) -> Snapshot:
-    """The snapshot an instant later: what was launched is on its way, in the order of launching."""
+    """The snapshot after the decision was carried out: launched slices are in flight, in launch order."""
     first = len(snapshot.slices)
     new = tuple(
         Slice(id=f"launched-{first + number}", group=group, state=SliceState.REQUESTING, since=snapshot.now)
@@ -103,7 +103,7 @@ def test_fast_placing_equals_naive_placing(placement: Placement) -> None:
 
 @law
 @given(snapshots(limited=True))
-def test_launch_limits_change_when_slices_come_and_not_where_entries_go(snapshot: Snapshot) -> None:
+def test_launch_limits_change_when_slices_launch_and_not_where_entries_are_placed(snapshot: Snapshot) -> None:
     decision, naive = decide(snapshot), judge(snapshot)
     found = verdict(decision)
     assert (found.places, found.unmet, opened(decision)) == (naive.places, naive.unmet, Counter(naive.opened))
@@ -126,16 +126,16 @@ def test_every_entry_is_placed_or_explained_exactly_once(snapshot: Snapshot) -> 
 @given(snapshots(limited=True))
 def test_no_maximum_of_a_group_a_pool_or_the_cluster_is_exceeded(snapshot: Snapshot) -> None:
     config, wanted = snapshot.config, opened(decide(snapshot))
-    held = Counter(each.group for each in snapshot.slices)
+    existing = Counter(each.group for each in snapshot.slices)
     for group in config.groups:
         if wanted[group.name]:
-            assert held[group.name] + wanted[group.name] <= group.max_slices
+            assert existing[group.name] + wanted[group.name] <= group.max_slices
     if config.max_slices is not None and wanted.total():
         assert len(snapshot.slices) + wanted.total() <= config.max_slices
     for pool in config.pools:
         members = [group for group in config.groups if group.pool == pool.name]
         if any(wanted[group.name] for group in members):
-            chips = sum((held[group.name] + wanted[group.name]) * group.chips_per_slice for group in members)
+            chips = sum((existing[group.name] + wanted[group.name]) * group.chips_per_slice for group in members)
             gone = [each for each in snapshot.slices if each.pool == pool.name and config.group(each.group) is None]
             assert chips + sum(each.chips for each in gone) + pool.system <= pool.chips
 
@@ -157,7 +157,7 @@ def test_soft_constraints_never_decide_whether_an_entry_is_met(snapshot: Snapsho
 
 @law
 @given(snapshots(limited=True))
-def test_deciding_is_deterministic_and_changes_nothing(snapshot: Snapshot) -> None:
+def test_deciding_is_deterministic_and_does_not_change_the_snapshot(snapshot: Snapshot) -> None:
     before = snapshot.model_dump_json()
     copy = Snapshot.model_validate(snapshot.model_dump(by_alias=True))
     assert decide(snapshot) == decide(snapshot) == decide(copy)
@@ -168,14 +168,14 @@ shares = st.floats(0, 1, exclude_max=True)
 
 
 def moment_before(change: datetime | None, now: datetime, share: float) -> datetime:
-    """A moment from now on, before the change; within a day if none is named."""
+    """A moment between now and the next change, or within a day if there is no next change."""
     until = change or now + timedelta(days=1)
     return now + timedelta(seconds=int((until - now).total_seconds() * share))
 
 
 @law
 @given(snapshots(limited=True), shares)
-def test_time_alone_changes_nothing_before_the_moment_the_decision_names(snapshot: Snapshot, share: float) -> None:
+def test_time_alone_does_not_change_the_decision_before_next_change_at(snapshot: Snapshot, share: float) -> None:
     decision = decide(snapshot)
     assert decision.next_change_at is None or decision.next_change_at > snapshot.now
     later = moment_before(decision.next_change_at, snapshot.now, share)
@@ -184,20 +184,20 @@ def test_time_alone_changes_nothing_before_the_moment_the_decision_names(snapsho
 
 @law
 @given(snapshots(limited=True), shares)
-def test_a_decision_carried_out_leaves_nothing_to_launch_but_what_was_deferred(snapshot: Snapshot, share: float) -> None:
-    """At once, and until the moment that the decision names: patience with the launched slices ends no earlier."""
+def test_after_a_decision_was_carried_out_only_deferred_slices_are_launched(snapshot: Snapshot, share: float) -> None:
+    """Immediately, and until `next_change_at`, before which no patience with the launched slices ends."""
     first = decide(snapshot)
     after = carried_out(snapshot, first)
     for now in (snapshot.now, moment_before(first.next_change_at, snapshot.now, share)):
         second = decide(after.model_copy(update={"now": now}))
         assert opened(second).total() <= deferred(first).total()
         if not first.deferred:
-            assert fates(second) == fates(first)
+            assert outcomes(second) == outcomes(first)
 
 
 @law
 @given(snapshots(limited=True))
-def test_a_slice_ordered_to_drain_counts_as_draining_at_once(snapshot: Snapshot) -> None:
+def test_a_slice_ordered_to_drain_counts_as_draining_immediately(snapshot: Snapshot) -> None:
     def draining(each: Slice) -> Slice:
         return each.model_copy(update={"state": SliceState.DRAINING}) if each.drain and not each.queued else each
 

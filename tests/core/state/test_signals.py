@@ -86,7 +86,7 @@ def test_the_first_of_many_bad_tasks_say_why_and_the_others_cost_next_to_nothing
     assert len(faults) == tasks.DESCRIBED_FAULTS + 1
     assert "'0 or so'" in faults[0]
     assert "nodes: unknown key; known keys: " in faults[0]
-    assert faults[-1] == "it cannot be read; the first such tasks of its message say why"
+    assert faults[-1] == "it is invalid; the first invalid tasks of its message say why"
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_delta_names_its_base() -> None:
         ({"tasks": [{"id": "a"}, {"id": "a"}]}, "task id 'a' occurs twice"),
         ({"base": 3, "tasks": []}, "a delta needs epoch and revision"),
         ({"task": []}, "task: unknown key; did you mean tasks?"),
-        ({"tasks": [{"id": "many", "count": 10**9}]}, "look at count"),
-        ({"tasks": [{"id": "many", "count": 10**5, "gang": {"size": 10**5}}]}, "look at count"),
+        ({"tasks": [{"id": "many", "count": 10**9}]}, "check count"),
+        ({"tasks": [{"id": "many", "count": 10**5, "gang": {"size": 10**5}}]}, "check count"),
         ({"demand": {"workload": {"shapes": "?", "runs": []}}}, "not a packed column"),
         (7, "should be an object"),
         (None, "should be an object"),
@@ -270,4 +270,4 @@ def test_a_cluster_that_is_being_deleted_wants_nothing_any_more() -> None:
 def test_packed_demand_holds_no_more_tasks_than_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problems, "MOST_TASKS", 100)
     demand = tasks.demand_of([{"id": "a", "count": 101}])
-    assert "more than the 100 values" in rejection("demand", {"demand": json.loads(demand.model_dump_json())})
+    assert "more than 100 values" in rejection("demand", {"demand": json.loads(demand.model_dump_json())})

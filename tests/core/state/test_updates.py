@@ -100,7 +100,7 @@ def test_pausing_twice_and_resuming_twice_is_no_mistake() -> None:
         ("submit_demand", {"tsks": []}, "did you mean tasks?"),
         ("apply_config", WRITTEN | {"cluster": "y"}, "this is x, not y"),
         ("apply_config", {"cluster": "x", "groups": [{"name": "small"}]}, "groups[0].max_slices: is missing"),
-        ("apply_config", {"cluster": "x", "groups": WRITTEN["groups"] * 2}, "'small' is taken"),
+        ("apply_config", {"cluster": "x", "groups": WRITTEN["groups"] * 2}, "groups.1.name: 'small' is already in use"),
         ("request_capacity", {"owner": "me", "wants": [{"count": 0}]}, "wants[0].count"),
         ("drain_slice", {"slice_id": "smal-1"}, "did you mean small-1"),
         ("drain_slice", {}, "slice_id: is missing"),

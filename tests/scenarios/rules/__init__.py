@@ -1,1 +1,1 @@
-"""Rules of placing and launching, by subject: each a sentence and the facts that show it."""
+"""Placement and launch rules by subject: each a sentence, a small snapshot and the expected decision."""

@@ -1,4 +1,4 @@
-"""Rules of what may be launched: pools, health, launch limits, standing requests."""
+"""Rules of launching: pools, health of groups, launch limits, standing requests."""
 
 from penstock.model.cluster import Limits
 from penstock.model.constraints import Operator as Op
@@ -23,12 +23,12 @@ POOLS = (
         unmet=[unmet(Code.NO_CAPACITY, tasks="single", says=["pairs=pool_exhausted", "singles=pool_exhausted"])],
         pools={"res": ExpectedPool(charged=8, launching=8, pressure=Pressure(capacity=8, accounted_for=8))},
     ),
-    scenario("chips that are others' are not on offer")
+    scenario("system chips of a pool are not available to groups")
     .pool("res", 16, system=8)
     .group("g", tpu=4, pool="res")
     .wants(3, tpu=4)
     .expects(placed={"g": 2}, launches={"g": 2}, unmet=[unmet(Code.NO_CAPACITY, says=["g=pool_exhausted"])]),
-    scenario("raising system above what is free evicts nothing, and grants nothing")
+    scenario("raising system above the free chips evicts nothing and grants nothing")
     .pool("res", 16, system=12)
     .group("g", tpu=4, pool="res", busy=2, idle=1)
     .wants(2, tpu=4)
@@ -39,7 +39,7 @@ POOLS = (
         drains=[],
         availability={"g": Availability.POOL_EXHAUSTED},
     ),
-    scenario("chips too few for one slice are no headroom, and a smaller slice may use them")
+    scenario("chips too few for a large slice leave headroom only for a smaller one")
     .pool("res", 12)
     .group("large", priority=1, tpu=4, hosts=4, pool="res")
     .group("small", priority=2, tpu=4, pool="res")
@@ -58,11 +58,11 @@ POOLS = (
     .group("g", gpu=8, pool="res", busy=1)
     .wants(2, gpu=8)
     .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, says=["g=pool_exhausted"])]),
-    scenario("warm slices stop where the pool ends")
+    scenario("warm slices stop at the limit of the pool")
     .pool("res", 8)
     .group("g", tpu=4, pool="res", warm_slices=3)
     .expects(launches={"g": 2}),
-    scenario("what a launch limit holds back is not charged to the pool yet")
+    scenario("deferred slices are not charged to the pool")
     .pool("res", 16)
     .group("g", tpu=4, pool="res", limits=Limits(in_flight=1))
     .wants(3, tpu=4)
@@ -76,29 +76,29 @@ POOLS = (
 
 
 HEALTH = (
-    scenario("a blocked group is passed over, and the decision says when that ends")
+    scenario("a blocked group is skipped, and the decision gives the end of the block")
     .group("first", priority=1)
     .group("second", priority=2)
     .health("first", Availability.BACKOFF, until="5m")
     .wants(1, cpu=1)
     .expects(placed={"second": 1}, launches={"second": 1}, outcomes={"first": Outcome.BLOCKED}, changes_in="5m"),
-    scenario("a block whose end has come is over")
+    scenario("a block ends at its end time")
     .group("first", priority=1)
     .group("second", priority=2)
     .health("first", Availability.BACKOFF, until="0s")
     .wants(1, cpu=1)
     .expects(placed={"first": 1}, launches={"first": 1}, changes_in="10m", availability={"first": Availability.AVAILABLE}),
-    scenario("a block without an end lasts until it is cleared")
+    scenario("a block without an end time lasts until it is cleared")
     .group("g")
     .health("g", Availability.DISABLED)
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=disabled"])], changes_in="never"),
-    scenario("the end of a block is told to whoever waits for it")
+    scenario("the message of unmet demand gives the end of the block")
     .group("g")
     .health("g", Availability.RATE_LIMITED, until="5m")
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=rate_limited", "12:05:00Z"])], why={"g": "12:05:00Z"}),
-    scenario("a quota failure at a tier blocks the tiers above it, and the sentence names who failed")
+    scenario("a quota failure at a tier blocks the tiers above it, and the message names the group that failed")
     .group("low", quota_pool="spot", quota_tier=1, tpu=4, variant="v4-8")
     .group("high", quota_pool="spot", quota_tier=2, tpu=4, variant="v5p-8")
     .health("low", Availability.QUOTA_EXCEEDED, until="10m")
@@ -119,7 +119,7 @@ HEALTH = (
     .health("failed", Availability.QUOTA_EXCEEDED)
     .wants(1, cpu=1, constraints=[must("device", Op.EQ, "cpu")])
     .expects(unmet=[unmet(Code.TIER_BLOCKED, says=["peer"])]),
-    scenario("a quota failure at a tier leaves lower tiers and other quota pools alone")
+    scenario("a quota failure at a tier does not block lower tiers or other quota pools")
     .group("lower", priority=1, quota_pool="spot", quota_tier=0, max_slices=1)
     .group("failed", priority=2, quota_pool="spot", quota_tier=1)
     .group("elsewhere", priority=3, quota_pool="other", quota_tier=2, max_slices=1)
@@ -127,7 +127,7 @@ HEALTH = (
     .health("failed", Availability.QUOTA_EXCEEDED)
     .wants(3, cpu=4)
     .expects(placed={"lower": 1, "elsewhere": 1, "none": 1}, launches={"lower": 1, "elsewhere": 1, "none": 1}),
-    scenario("where the group that failed is a candidate itself, each has its own cause")
+    scenario("if the group that failed is a candidate itself, each group has its own code")
     .group("low", quota_pool="spot", quota_tier=1)
     .group("high", quota_pool="spot", quota_tier=2)
     .health("low", Availability.QUOTA_EXCEEDED)
@@ -139,7 +139,7 @@ HEALTH = (
     .health("low", Availability.BACKOFF)
     .wants(1, cpu=1)
     .expects(placed={"high": 1}, launches={"high": 1}),
-    scenario("tiers are free again when the quota block ends")
+    scenario("tiers are available again when the quota block ends")
     .group("low", quota_pool="spot", quota_tier=1, max_slices=0)
     .group("high", quota_pool="spot", quota_tier=2)
     .health("low", Availability.QUOTA_EXCEEDED, until="-1s")
@@ -149,7 +149,7 @@ HEALTH = (
 
 
 LIMITS = (
-    scenario("a group's in_flight limit defers what is beyond it, and the entries stay placed")
+    scenario("a group's in_flight limit defers further slices, and the entries stay placed")
     .group("g", limits=Limits(in_flight=3), booting=1)
     .wants(5, cpu=4)
     .expects(
@@ -158,7 +158,7 @@ LIMITS = (
         deferred=[deferred("g", 2, "in_flight", says=["group g", "in_flight", "3"])],
         unmet=[],
     ),
-    scenario("the cluster's in_flight limit counts slices of every group, and the preferred come first")
+    scenario("the cluster's in_flight limit counts slices of every group, and preferred groups launch first")
     .cluster(limits=Limits(in_flight=3))
     .group("first", priority=1, max_slices=1)
     .group("second", priority=2)
@@ -169,7 +169,7 @@ LIMITS = (
         launches={"first": 1, "second": 1},
         deferred=[deferred("second", 2, "in_flight", says=["the cluster", "3"])],
     ),
-    scenario("creates_per_minute counts what was ordered in the last minute, and says when there is more")
+    scenario("creates_per_minute counts slices ordered in the last minute, and the decision gives the time of the next launch")
     .group("g", limits=Limits(creates_per_minute=5))
     .launched("g", 2, ago="40s")
     .launched("g", 9, ago="61s")
@@ -180,13 +180,13 @@ LIMITS = (
         deferred=[deferred("g", 1, "creates_per_minute", says=["group g", "5"])],
         changes_in="20s",
     ),
-    scenario("a group's creates_per_minute does not count what others ordered")
+    scenario("a group's creates_per_minute does not count slices of other groups")
     .group("g", limits=Limits(creates_per_minute=2))
     .group("other", gpu=1)
     .launched("other", 9, ago="10s")
     .wants(2, cpu=4)
     .expects(placed={"g": 2}, launches={"g": 2}),
-    scenario("the cluster's creates_per_minute counts all of them")
+    scenario("the cluster's creates_per_minute counts slices of all groups")
     .cluster(limits=Limits(creates_per_minute=4))
     .group("g")
     .group("other", gpu=1)
@@ -206,17 +206,17 @@ LIMITS = (
     .group("g", limits=Limits(growth=0.5), busy=5)
     .wants(5, cpu=4)
     .expects(placed={"g": 5}, launches={"g": 3}, deferred=[deferred("g", 2, "growth")]),
-    scenario("growth lets an empty group start with one slice, and looks again at the next evaluation")
+    scenario("growth lets an empty group start with one slice, and the next evaluation may launch more")
     .group("g", limits=Limits(growth=0.5))
     .wants(3, cpu=4)
     .expects(placed={"g": 3}, launches={"g": 1}, deferred=[deferred("g", 2, "growth")], changes_in="5s"),
-    scenario("the cluster's growth counts all that runs")
+    scenario("the cluster's growth counts READY slices of all groups")
     .cluster(limits=Limits(growth=0.5))
     .group("g")
     .group("other", gpu=1, busy=4)
     .wants(3, cpu=4)
     .expects(placed={"g": 3}, launches={"g": 2}, deferred=[deferred("g", 1, "growth", says=["the cluster"])]),
-    scenario("a gang counts as one, so that a limit never cuts it in two")
+    scenario("a gang counts as one, so that a limit never splits it")
     .group("g", tpu=4, hosts=4, limits=Limits(in_flight=1))
     .wants(2, tpu=4, gang=16)
     .expects(placed={"g": 2}, launches={"g": 4}, deferred=[deferred("g", 4, "in_flight")]),
@@ -230,7 +230,7 @@ LIMITS = (
     .group("g", limits=Limits(growth=1))
     .wants(1, cpu=1, gang=8, gang_placement="pack")
     .expects(placed={"g": 1}, launches={"g": 2}),
-    scenario("the minimum passes a limit before demand does, and warm slices after it")
+    scenario("a limit admits the minimum first, then demand, then warm slices")
     .group("kept", priority=90, min_slices=1)
     .group("g", priority=1, warm_slices=1)
     .cluster(limits=Limits(in_flight=2))
@@ -245,7 +245,7 @@ LIMITS = (
 
 
 STANDING = (
-    scenario("owners' standing requests add up")
+    scenario("standing requests of several owners add up")
     .group("g")
     .standing("ana", 1, cpu=4)
     .standing("bo", 2, cpu=4)
@@ -263,21 +263,21 @@ STANDING = (
     .standing("ana", 3, cpu=4)
     .standing("bo", 1, cpu=4)
     .expects(launches={"g": 1}, standing={"ana": Code.NO_CAPACITY, "bo": "met"}),
-    scenario("standing requests are served by owner's name, whatever order they came in")
+    scenario("standing requests are served by owner's name, in whatever order they arrived")
     .group("g", max_slices=2)
     .standing("bo", 2, cpu=4)
     .standing("ana", 1, cpu=4)
     .expects(launches={"g": 1}, standing={"ana": "met", "bo": Code.NO_CAPACITY}),
-    scenario("a standing request that fits nowhere says why")
+    scenario("a standing request that fits no group has a reason")
     .group("g")
     .standing("ana", 1, cpu=64)
     .standing("bo", 1, tpu=4)
     .expects(standing={"ana": Code.INSUFFICIENT_RESOURCES, "bo": Code.NO_MATCHING_GROUP}),
-    scenario("a standing request holds until it expires, and the decision says when")
+    scenario("a standing request is active until it expires, and the decision gives that time")
     .group("g")
     .standing("ana", 1, cpu=4, expires="5m")
     .expects(launches={"g": 1}, standing={"ana": "met"}, changes_in="5m"),
-    scenario("an expired standing request is gone")
+    scenario("an expired standing request is ignored")
     .group("g")
     .standing("ana", 1, cpu=4, expires="0s")
     .expects(launches={}, standing={}, changes_in="never", target={"g": 0}),
@@ -301,7 +301,7 @@ STANDING = (
     .group("pair", tpu=4, hosts=2, price=2.0, pool="res", warm_slices=1)
     .wants(1, tpu=4, gang=3, gang_placement="spread")
     .expects(placed={"small": 1}, launches={"pair": 1, "small": 1}, causes={Cause.WARM: 1, Cause.DEMAND: 1}),
-    scenario("demand uses what a standing request opens")
+    scenario("demand uses the slices that a standing request opens")
     .group("first", priority=1, max_slices=1)
     .group("second", priority=2)
     .standing("ana", 2, cpu=4)
@@ -313,14 +313,14 @@ STANDING = (
         causes={Cause.STANDING: 2},
         standing={"ana": "met"},
     ),
-    scenario("what a standing request keeps free counts as warm")
+    scenario("idle slices of a standing request count as warm")
     .group("g", warm_slices=1)
     .standing("ana", 2, cpu=4)
     .expects(launches={"g": 2}, causes={Cause.STANDING: 2}, standing={"ana": "met"}),
 )
 
 HELD_BACK = (
-    scenario("while demand is held back, spares are too, in whatever group")
+    scenario("while demand is deferred, spares of every group are deferred too")
     .group("a", priority=1, limits=Limits(in_flight=1))
     .group("b", priority=2, warm_slices=1)
     .wants(2, cpu=4)

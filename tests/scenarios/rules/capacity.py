@@ -1,4 +1,4 @@
-"""Rules of capacity: tiers, states, usage, spares."""
+"""Rules of capacity: tiers, slice states, usage, spares."""
 
 from penstock.model.constraints import Operator as Op
 from penstock.model.decision import Cause, Code, Outcome, Pressure, Tier
@@ -11,7 +11,7 @@ READY, IN_FLIGHT, NEW = Tier.READY, Tier.IN_FLIGHT, Tier.NEW
 
 
 TIERS = (
-    scenario("room on a READY slice is used before a slice on its way, whatever the priority")
+    scenario("space on a READY slice is used before a slice in flight, regardless of priority")
     .group("first", priority=10, booting=1)
     .group("second", priority=20, idle=1)
     .wants(1, cpu=1)
@@ -21,7 +21,7 @@ TIERS = (
     .group("zone-b", max_slices=1)
     .wants(1, cpu=1)
     .expects(placed={"zone-a": 1}, launches={}),
-    scenario("on its way anywhere beats a new slice anywhere")
+    scenario("a slice in flight in any group comes before a new slice in any group")
     .group("first", priority=1)
     .group("last", priority=900, requesting=1)
     .wants(1, cpu=1)
@@ -30,12 +30,12 @@ TIERS = (
     .group("g", max_slices=3, requesting=1, booting=1, initializing=1)
     .wants(3, cpu=4)
     .expects(placed={"g": 3}, tiers={"g": {IN_FLIGHT: 3}}),
-    scenario("a slice planned for one entry is on its way for the next")
+    scenario("a slice opened for one entry is in flight for the next")
     .group("g")
     .wants(1, cpu=3)
     .wants(1, cpu=1)
     .expects(placed={"g": 2}, tiers={"g": {NEW: 1, IN_FLIGHT: 1}}, launches={"g": 1}),
-    scenario("slices on their way fill in the order in which they were ordered, not by priority")
+    scenario("slices in flight are filled in launch order, not by priority")
     .group("ordered-first", priority=90, booting=1)
     .group("ordered-second", priority=10, booting=1)
     .wants(1, cpu=1)
@@ -46,7 +46,7 @@ TIERS = (
     .group("third", priority=30)
     .wants(1, cpu=1)
     .expects(placed={"second": 1}, tiers={"second": {NEW: 1}}, launches={"second": 1}),
-    scenario("slices on their way of a group that is now blocked still hold demand, and only they do")
+    scenario("slices in flight of a blocked group still hold demand, and further demand goes to another group")
     .group("blocked", priority=10, booting=1)
     .group("other", priority=20)
     .health("blocked", Availability.BACKOFF)
@@ -69,13 +69,13 @@ STATES = (
     .group("g", max_slices=1, queued=1)
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
-    scenario("a slice queued at the provider holds its demand for patience, and the decision says until when")
+    scenario("a slice queued at the provider holds its demand for patience, and the decision gives the end")
     .cluster(patience="10m")
     .group("g")
     .slice("s", "g", SliceState.REQUESTING, age="4m", queued=True)
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, availability={"g": Availability.AVAILABLE}, changes_in="6m"),
-    scenario("beyond patience, a queued slice holds no demand and blocks its group, and demand goes to another")
+    scenario("beyond patience, a queued slice holds no demand and blocks its group, and demand goes to another group")
     .cluster(patience="10m")
     .group("first", priority=1)
     .group("second", priority=2)
@@ -87,21 +87,21 @@ STATES = (
         availability={"first": Availability.BACKOFF},
         why={"first": "1 of its slices waits in the cloud's queue"},
     ),
-    scenario("a group with slices stuck in the queue gets no more orders, and unmet demand is told why")
+    scenario("a group with slices stuck in the queue gets no more orders, and unmet demand has that reason")
     .cluster(patience="10m")
     .group("g")
     .slice("s", "g", SliceState.REQUESTING, age="1h", queued=True)
     .slice("t", "g", SliceState.REQUESTING, age="1h", queued=True)
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=backoff", "2 of its slices wait in the cloud's queue"])]),
-    scenario("a group that its cloud blocks anyway keeps that reason while its slices wait in the queue")
+    scenario("a group blocked by its cloud keeps that reason while its slices wait in the queue")
     .cluster(patience="10m")
     .group("g")
     .slice("s", "g", SliceState.REQUESTING, age="1h", queued=True)
     .health("g", Availability.QUOTA_EXCEEDED, until="5m")
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=quota_exceeded"])], changes_in="5m"),
-    scenario("a slice ordered to drain is no capacity, though it still reports READY, and counts against the maximum")
+    scenario("a slice ordered to drain takes no demand even if it still reports READY, and counts against the maximum")
     .group("g", max_slices=2)
     .slice("s", "g", SliceState.READY, usage="idle", drain=True)
     .wants(2, cpu=4)
@@ -111,7 +111,7 @@ STATES = (
     .slice("s", "g", SliceState.BOOTING, drain=True)
     .wants(1, cpu=4)
     .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, launches={"g": 1}, causes={Cause.MINIMUM: 1}),
-    scenario("a slice is waited for as long as patience lasts, and the decision says until when")
+    scenario("a slice holds its demand until patience ends, and the decision gives the end")
     .cluster(patience="10m")
     .group("g")
     .slice("s", "g", SliceState.REQUESTING, age="4m")
@@ -129,19 +129,19 @@ STATES = (
     .slice("s", "g", SliceState.REQUESTING, age="11m")
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
-    scenario("a group's own patience comes before the cluster's")
+    scenario("a group's own patience overrides the cluster's")
     .cluster(patience="1m")
     .group("g", patience="1h")
     .slice("s", "g", SliceState.REQUESTING, age="30m")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, changes_in="30m"),
-    scenario("patience is for REQUESTING and queued slices; a BOOTING one is waited for")
+    scenario("patience applies to REQUESTING and queued slices; a BOOTING slice holds its demand")
     .cluster(patience="10m")
     .group("g")
     .slice("s", "g", SliceState.BOOTING, age="1d")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}, changes_in="never"),
-    scenario("DRAINING and DELETING slices are no capacity, and count against the group's maximum")
+    scenario("DRAINING and DELETING slices take no demand, and count against the group's maximum")
     .group("g", max_slices=3, draining=1, deleting=1)
     .wants(2, cpu=4)
     .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
@@ -179,16 +179,16 @@ USAGE = (
     .group("g", max_slices=1, unknown=1)
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
-    scenario("a READY slice of unknown usage is not idle: it is no warm slice")
+    scenario("a READY slice of unknown usage does not count as warm")
     .group("g", warm_slices=1, unknown=1)
     .expects(launches={"g": 1}, causes={Cause.WARM: 1}, target={"g": 2}),
-    scenario("a slice that just became READY is free until its grace ends, and the decision says when")
+    scenario("a slice that just became READY is free until its grace ends, and the decision gives that time")
     .cluster(ready_grace="2m")
     .group("g")
     .slice("s", "g", SliceState.READY, age="30s")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {READY: 1}}, changes_in="90s"),
-    scenario("a slice not reported on when its grace ends is unknown")
+    scenario("a slice without a usage report at the end of its grace has unknown usage")
     .cluster(ready_grace="2m")
     .group("g")
     .slice("s", "g", SliceState.READY, age="2m")
@@ -199,22 +199,22 @@ USAGE = (
     .slice("s", "g", SliceState.READY, age="1s", usage="busy")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="10m"),
-    scenario("usage for another number of hosts than the slice has is unknown")
+    scenario("a usage report with the wrong number of hosts leaves the usage unknown")
     .group("g", hosts=4, max_slices=1)
     .slice("s", "g", SliceState.READY, usage=["idle", "idle"])
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
-    scenario("one word stands for every host of a slice")
+    scenario("a single host state applies to every host of a slice")
     .group("g", hosts=4)
     .slice("s", "g", SliceState.READY, usage="idle")
     .wants(4, cpu=4)
     .expects(placed={"g": 4}, tiers={"g": {READY: 4}}),
-    scenario("what is reserved on a host leaves the rest of it free")
+    scenario("the unreserved part of a host is free")
     .group("g", max_slices=1)
     .slice("s", "g", SliceState.READY, usage=reserved(cpu=3))
     .wants(2, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {READY: 1}}, unmet=[unmet(Code.NO_CAPACITY)], required={}),
-    scenario("a degraded host takes nothing, its sibling does")
+    scenario("a degraded host takes nothing, and the other host of its slice does")
     .group("g", hosts=2, max_slices=1)
     .slice("s", "g", SliceState.READY, usage=[HostUsage(state=HostState.DEGRADED, reserved=Resources()), "idle"])
     .wants(2, cpu=4)
@@ -224,15 +224,15 @@ USAGE = (
 
 SPARES = (
     scenario("READY idle slices count as warm").group("g", warm_slices=2, idle=2).expects(launches={}, target={"g": 2}),
-    scenario("slices on their way count as warm").group("g", warm_slices=2, booting=1, queued=1).expects(launches={}),
-    scenario("a warm slice that demand takes is replaced")
+    scenario("slices in flight count as warm").group("g", warm_slices=2, booting=1, queued=1).expects(launches={}),
+    scenario("a warm slice that demand uses is replaced")
     .group("g", warm_slices=1, idle=1)
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, launches={"g": 1}, causes={Cause.WARM: 1}, required={"g": 1}, target={"g": 2}),
     scenario("warm slices stop at the maximum")
     .group("g", warm_slices=5, max_slices=3, busy=2)
     .expects(launches={"g": 1}, target={"g": 3}),
-    scenario("a plan of zero is zero: busy slices and no demand launch nothing")
+    scenario("busy slices without demand launch nothing")
     .group("g", busy=3)
     .expects(launches={}, target={"g": 3}, outcomes={"g": Outcome.IDLE}),
     scenario("the minimum is opened first and holds demand, in any group")
@@ -243,17 +243,17 @@ SPARES = (
     scenario("READY, in flight and queued slices count towards the minimum")
     .group("g", min_slices=4, idle=1, booting=1, queued=1)
     .expects(launches={"g": 1}, causes={Cause.MINIMUM: 1}),
-    scenario("the minimum is not asked of a blocked group")
+    scenario("a blocked group does not open its minimum")
     .group("g", min_slices=2)
     .health("g", Availability.QUOTA_EXCEEDED)
     .expects(launches={}, outcomes={"g": Outcome.BLOCKED}, target={"g": 2}),
-    scenario("the minimum stops at the cluster's maximum, and the preferred group has it first")
+    scenario("the minimum stops at the cluster's maximum, and the preferred group comes first")
     .cluster(max_slices=4)
     .group("second", priority=20, min_slices=2)
     .group("first", priority=10, min_slices=1)
     .group("full", priority=1, max_slices=2, busy=2)
     .expects(launches={"first": 1, "second": 1}),
-    scenario("demand on slices in flight is busy for the watermark")
+    scenario("slices in flight that hold demand count as busy for the watermark")
     .group("g", watermark=50, booting=1)
     .wants(1, cpu=4)
     .expects(placed={"g": 1}, launches={"g": 1}, causes={Cause.WATERMARK: 1}, target={"g": 2}),

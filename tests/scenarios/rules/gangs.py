@@ -1,4 +1,4 @@
-"""Rules of gangs: whole slices, spread, pack."""
+"""Rules of gangs by placement: whole slices, spread, pack."""
 
 from penstock.model.decision import Code, Tier
 from penstock.model.slices import HostUsage, SliceState
@@ -13,7 +13,7 @@ WHOLE_SLICES = (
     .group("second", priority=20, tpu=4, hosts=4, max_slices=2)
     .wants(1, tpu=4, gang=8)
     .expects(placed={"second": 1}, launches={"second": 2}, required={"second": 2}),
-    scenario("a gang that no slice size divides is told the sizes on offer")
+    scenario("the message for a gang that fits no slice size lists the sizes on offer")
     .group("four", tpu=4, hosts=4)
     .group("eight", tpu=4, hosts=8)
     .wants(1, tpu=4, gang=6)
@@ -26,7 +26,7 @@ WHOLE_SLICES = (
             )
         ]
     ),
-    scenario("a gang goes to the group whose slices it fills, whatever the priority")
+    scenario("a gang goes to the group whose slices it fills, regardless of priority")
     .group("eight", priority=1, tpu=4, hosts=8)
     .group("four", priority=90, tpu=4, hosts=4)
     .wants(1, tpu=4, gang=4)
@@ -47,12 +47,12 @@ WHOLE_SLICES = (
     .group("g", tpu=4, hosts=4)
     .wants(1, tpu=4, gang=8, pending=1)
     .expects(placed={"g": 1}, launches={"g": 2}),
-    scenario("a gang takes empty READY slices before any on their way")
+    scenario("a gang takes empty READY slices before slices in flight")
     .group("first", priority=1, tpu=4, hosts=4, booting=2)
     .group("second", priority=2, tpu=4, hosts=4, idle=2)
     .wants(1, tpu=4, gang=8)
     .expects(placed={"second": 1}, tiers={"second": {READY: 1}}),
-    scenario("a gang takes READY slices and slices on their way together")
+    scenario("a gang takes READY slices and slices in flight together")
     .group("g", tpu=4, hosts=4, idle=1, booting=1)
     .wants(1, tpu=4, gang=8)
     .expects(placed={"g": 1}, tiers={"g": {IN_FLIGHT: 1}}),
@@ -60,7 +60,7 @@ WHOLE_SLICES = (
     .group("g", tpu=4, hosts=4, idle=1, booting=1)
     .wants(1, tpu=4, gang=16)
     .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 2}, required={"g": 4}),
-    scenario("a slice of which one host is in use is not empty")
+    scenario("a slice with one host in use is not empty")
     .group("g", tpu=4, hosts=2)
     .slice("s", "g", SliceState.READY, usage=[HostUsage(), reserved(cpu=1)])
     .wants(1, tpu=4, gang=2)
@@ -70,12 +70,12 @@ WHOLE_SLICES = (
     .wants(1, cpu=1, gang=2)
     .wants(1, cpu=1, id="small")
     .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, tasks="small", says=["g=at_max"])]),
-    scenario("a gang that finds no room for all of it takes none, and leaves it to those behind")
+    scenario("a gang that does not fit whole takes nothing, and later entries may use the capacity")
     .group("g", tpu=4, hosts=4, max_slices=1)
     .wants(1, tpu=4, gang=8, id="large")
     .wants(1, tpu=4, gang=4, id="small")
     .expects(placed={"g": 1}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY, tasks="large", says=["g=at_max"])]),
-    scenario("tasks of one gang that disagree are told the field and two of them, and others go on")
+    scenario("the message for an inconsistent gang names the field and two tasks, and other entries are placed")
     .group("g", hosts=2)
     .wants(1, cpu=1, gang=2, gang_id="job", pending=1, id="left")
     .wants(1, cpu=2, gang=2, gang_id="job", pending=1, id="right")
@@ -93,7 +93,7 @@ WHOLE_SLICES = (
 
 
 SPREAD_AND_PACK = (
-    scenario("a spread gang puts each task on a host of its own")
+    scenario("a spread gang puts each task on a different host")
     .group("g", hosts=2)
     .wants(1, cpu=1, gang=3, gang_placement="spread")
     .expects(placed={"g": 1}, launches={"g": 2}, required={"g": 2}),
@@ -102,20 +102,20 @@ SPREAD_AND_PACK = (
     .wants(1, cpu=2, gang=2, gang_placement="spread")
     .wants(2, cpu=2)
     .expects(placed={"g": 3}, launches={"g": 2}),
-    scenario("a spread gang takes hosts of several groups, READY first, and counts where it is complete")
+    scenario("a spread gang takes hosts of several groups, READY first, and counts for the group that completes it")
     .group("busy", priority=1, max_slices=1)
     .slice("s", "busy", SliceState.READY, usage=reserved(cpu=1))
     .group("coming", priority=2, max_slices=1, booting=1)
     .group("new", priority=3)
     .wants(1, cpu=2, gang=3, gang_placement="spread")
     .expects(placed={"new": 1}, tiers={"new": {NEW: 1}}, launches={"new": 1}, required={"coming": 1, "new": 1}),
-    scenario("a spread gang keeps off hosts where its other tasks run")
+    scenario("a spread gang does not use hosts on which its other tasks run")
     .group("g")
     .slice("a", "g", SliceState.READY, usage=reserved(cpu=1, gangs=["job"]))
     .slice("b", "g", SliceState.READY, usage=reserved(cpu=1, gangs=["else"]))
     .wants(1, cpu=1, gang=3, gang_id="job", pending=2, gang_placement="spread")
     .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}),
-    scenario("a spread gang is placed whole or not at all, and opens nothing in vain")
+    scenario("a spread gang is placed whole or not at all, and opens nothing if it does not fit")
     .group("g", max_slices=2)
     .wants(1, cpu=1, gang=3, gang_placement="spread", id="gang")
     .wants(2, cpu=4, id="behind")
@@ -125,7 +125,7 @@ SPREAD_AND_PACK = (
     .wants(1, cpu=1, gang=4, gang_placement="pack")
     .wants(1, cpu=4)
     .expects(placed={"g": 2}, launches={"g": 1}),
-    scenario("a pack gang puts no more than tasks_per_host on one")
+    scenario("a pack gang puts at most tasks_per_host tasks on one host")
     .group("g")
     .wants(1, cpu=1, gang=4, gang_placement="pack", tasks_per_host=2)
     .expects(placed={"g": 1}, launches={"g": 2}),
@@ -133,11 +133,11 @@ SPREAD_AND_PACK = (
     .group("g", tpu=8)
     .wants(1, tpu=4, gang=2, gang_placement="pack")
     .expects(placed={"g": 1}, launches={"g": 2}),
-    scenario("a pack gang on TPU chips puts more on a host where the group shares it")
+    scenario("a pack gang on TPU chips puts more tasks on a host if the group has shared_tpu")
     .group("g", tpu=8, shared_tpu=True)
     .wants(1, tpu=4, gang=2, gang_placement="pack")
     .expects(placed={"g": 1}, launches={"g": 1}),
-    scenario("a pack gang prefers the emptier of READY hosts, to be on fewer of them")
+    scenario("a pack gang prefers READY hosts with more free space, and so uses fewer hosts")
     .group("g")
     .slice("a", "g", SliceState.READY, usage=reserved(cpu=2))
     .slice("b", "g", SliceState.READY, usage=reserved(cpu=2))
@@ -152,7 +152,7 @@ SPREAD_AND_PACK = (
 )
 
 NOTHING_FOR_NOTHING = (
-    scenario("a pack gang opens no slice that it does not use in the end")
+    scenario("a pack gang opens only slices that it uses")
     .group("small", priority=1, cpu=2, max_slices=2)
     .group("large", priority=2, cpu=5, max_slices=1)
     .wants(1, cpu=1, gang=5, gang_placement="pack")

@@ -1,4 +1,4 @@
-"""Rules of choosing a group: accelerators, rank, matching, operators, hosts."""
+"""Rules of group selection: accelerators, rank, matching, operators of constraints, space on hosts."""
 
 from penstock.model.constraints import Operator as Op
 from penstock.model.decision import Code, Tier
@@ -10,12 +10,12 @@ READY, IN_FLIGHT, NEW = Tier.READY, Tier.IN_FLIGHT, Tier.NEW
 
 
 CONSERVING = (
-    scenario("work that needs no accelerator goes to a group without any, whatever the priority")
+    scenario("work that needs no accelerator goes to a group without accelerators, regardless of priority")
     .group("tpu", priority=1, tpu=4)
     .group("cpu", priority=90)
     .wants(1, cpu=1)
     .expects(placed={"cpu": 1}, launches={"cpu": 1}),
-    scenario("a new slice without accelerators comes before free room beside accelerators")
+    scenario("a new slice without accelerators comes before free space on an accelerator slice")
     .group("gpu", priority=1, gpu=1, idle=1)
     .group("cpu", priority=90)
     .wants(1, cpu=1)
@@ -25,7 +25,7 @@ CONSERVING = (
     .group("cpu", max_slices=1)
     .wants(2, cpu=4)
     .expects(placed={"cpu": 1, "tpu": 1}, launches={"cpu": 1, "tpu": 1}),
-    scenario("a gang that needs accelerator slices for want of others takes the others first")
+    scenario("a gang that must use accelerator slices uses other slices first")
     .group("gpu", priority=1, gpu=1)
     .group("cpu", priority=90, max_slices=1)
     .wants(1, cpu=1, gang=2, gang_placement="spread")
@@ -41,13 +41,13 @@ CONSERVING = (
     .group("cpu", priority=90)
     .wants(1, cpu=1)
     .expects(placed={"tpu": 1}, launches={"tpu": 1}),
-    scenario("without conserve_accelerators whoever comes first is placed first")
+    scenario("without conserve_accelerators entries are placed in order of arrival")
     .cluster(conserve_accelerators=False)
     .group("tpu", tpu=4, max_slices=1)
     .wants(1, cpu=1, id="small")
     .wants(1, tpu=4, id="train")
     .expects(placed={"tpu": 1}, launches={"tpu": 1}, unmet=[unmet(Code.NO_CAPACITY, tasks="train", says=["tpu=at_max"])]),
-    scenario("packing leaves GPU hosts to the work that needs them while a gang without need of them has room elsewhere")
+    scenario("packing keeps GPU hosts for GPU work while a CPU gang fits elsewhere")
     .cluster(placement="packing")
     .group("cpu", cpu=2, max_slices=2, booting=2)
     .group("gpu", cpu=1, gpu=1, max_slices=1, idle=1)
@@ -78,12 +78,12 @@ RANK = (
     .group("b", price=1.0)
     .wants(1, cpu=1)
     .expects(placed={"b": 1}, launches={"b": 1}),
-    scenario("a price that is not known comes after every known one")
+    scenario("a group without a price comes after groups with one")
     .group("a")
     .group("b", price=900.0)
     .wants(1, cpu=1)
     .expects(placed={"b": 1}, launches={"b": 1}),
-    scenario("what is equal in all else is decided by name")
+    scenario("groups that are equal otherwise are ordered by name")
     .group("b", price=1.0)
     .group("a", price=1.0)
     .wants(1, cpu=1)
@@ -93,7 +93,7 @@ RANK = (
     .group("spot", priority=90, preemptible=True)
     .wants(1, cpu=1, constraints=[should("preemptible", Op.EQ, True)])
     .expects(placed={"spot": 1}, launches={"spot": 1}),
-    scenario("a soft constraint never excludes: what no longer fits the preferred group goes to the other")
+    scenario("a soft constraint never excludes: work that no longer fits the preferred group goes to the other")
     .group("first", priority=1)
     .group("spot", priority=90, preemptible=True, max_slices=1)
     .wants(2, cpu=4, constraints=[should("preemptible", Op.EQ, True)])
@@ -103,7 +103,7 @@ RANK = (
     .group("two", priority=90, preemptible=True, zone="us-west4-a")
     .wants(1, cpu=1, constraints=[should("preemptible", Op.EQ, True), should("zone", Op.EQ, "us-west4-a")])
     .expects(placed={"two": 1}, launches={"two": 1}),
-    scenario("a hard constraint holds whatever the soft ones say")
+    scenario("a hard constraint overrides soft ones")
     .group("near", zone="us-west4-a")
     .group("far", zone="us-east1-b")
     .wants(1, cpu=1, constraints=[must("zone", Op.EQ, "us-east1-b"), should("zone", Op.EQ, "us-west4-a")])
@@ -121,13 +121,13 @@ MATCHING = (
     .group("g", gpu=2, max_slices=1)
     .wants(3, device="gpu")
     .expects(placed={"g": 2}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY)]),
-    scenario("any of the variants asked for will do")
+    scenario("any of the listed variants is accepted")
     .group("a", tpu=4, variant="v5p-8")
     .group("b", tpu=4, variant="v4-8")
     .group("c", tpu=8, variant="v6e-8")
     .wants(1, tpu=4, variants=["v6e-8", "v4-8"])
     .expects(placed={"b": 1}, launches={"b": 1}),
-    scenario("work that asks for preemptible slices gets no others")
+    scenario("work with preemptible true uses only preemptible slices")
     .group("lasting", priority=1)
     .group("spot", priority=2, preemptible=True, max_slices=1)
     .wants(2, cpu=4, preemptible=True)
@@ -145,7 +145,7 @@ MATCHING = (
 
 
 def _generations(sentence: str, op: Op, *values: int, takes: tuple[str, ...]) -> Case:
-    """Three groups of one slice each, two of which have a generation; the work fills every slice that matches."""
+    """Three groups of one slice each, two of them with the attribute generation. The work fills every slice that matches."""
     placed = dict.fromkeys(takes, 1)
     left = 3 - len(takes)
     return (
@@ -177,7 +177,7 @@ HOSTS = (
     .group("g")
     .wants(5, cpu=1, memory="4GiB")
     .expects(placed={"g": 5}, launches={"g": 2}, required={"g": 2}),
-    scenario("hosts are bins: what is left of two hosts does not add up")
+    scenario("hosts are bins: free space of two hosts does not add up")
     .group("g", hosts=2, max_slices=1)
     .wants(3, cpu=2.5)
     .expects(placed={"g": 2}, launches={"g": 1}, unmet=[unmet(Code.NO_CAPACITY)]),
@@ -185,11 +185,11 @@ HOSTS = (
     .group("g", cpu=16, gpu=8)
     .wants(3, gpu=4)
     .expects(placed={"g": 3}, launches={"g": 2}),
-    scenario("GPU tasks share a GPU by share")
+    scenario("GPU tasks may share one GPU by fractions")
     .group("g", cpu=16, gpu=1)
     .wants(5, gpu=0.25)
     .expects(placed={"g": 5}, launches={"g": 2}),
-    scenario("a task on TPU chips takes its host alone, though chips are left")
+    scenario("a task on TPU chips uses its host exclusively, even if chips are left")
     .group("g", tpu=8)
     .wants(2, tpu=4)
     .expects(placed={"g": 2}, launches={"g": 2}),

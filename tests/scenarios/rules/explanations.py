@@ -1,4 +1,4 @@
-"""Rules of what is told: reasons and figures."""
+"""Rules of the explanation of a decision: messages, outcomes, next change, cost, pressure."""
 
 from penstock.model.cluster import Limits
 from penstock.model.constraints import Operator as Op
@@ -11,11 +11,11 @@ READY, IN_FLIGHT, NEW = Tier.READY, Tier.IN_FLIGHT, Tier.NEW
 
 
 REASONS = (
-    scenario("a region given as a zone is recognised")
+    scenario("a region in a zone constraint is recognised")
     .group("g", zone="us-west4-a")
     .wants(1, cpu=1, constraints=[must("zone", Op.EQ, "us-west4")])
     .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["us-west4 is a region", "region = us-west4", "us-west4-a"])]),
-    scenario("a misspelt variant is answered with the one that was meant")
+    scenario("the message for a misspelt variant suggests the right one")
     .group("a", tpu=4, variant="v5p-8")
     .group("b", tpu=4, variant="v4-8")
     .wants(1, tpu=4, variants=["v5pp-8"])
@@ -28,33 +28,33 @@ REASONS = (
             )
         ]
     ),
-    scenario("a variant like no other is answered with what is on offer")
+    scenario("the message for an unknown variant lists the variants on offer")
     .group("a", tpu=4, variant="v5p-8")
     .group("b", tpu=4, variant="v4-8")
     .wants(1, tpu=4, variants=["trillium"])
     .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["variant trillium", "on offer: v4-8, v5p-8"])]),
-    scenario("a misspelt value of an attribute is answered with the one that was meant")
+    scenario("the message for a misspelt attribute value suggests the right one")
     .group("g", attributes={"network": "premium"})
     .wants(1, cpu=1, constraints=[must("network", Op.EQ, "premum")])
     .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["network = premum", "did you mean premium?"])]),
-    scenario("a misspelt attribute is answered with the one that was meant")
+    scenario("the message for a misspelt attribute suggests the right one")
     .group("g", attributes={"network": "premium"})
     .wants(1, cpu=1, constraints=[must("netwrok", Op.EQ, "premium")])
     .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["netwrok", "did you mean network?"])]),
-    scenario("the constraint that excludes the last candidates is named, with them")
+    scenario("the message names the constraint that excludes the last candidates, and those candidates")
     .group("west", zone="us-west4-a")
     .group("east", zone="us-east1-b", preemptible=True)
     .wants(1, cpu=1, constraints=[must("zone", Op.EQ, "us-west4-a"), must("preemptible", Op.EQ, True)])
     .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["preemptible = true", "excludes the last candidates", "west"])]),
-    scenario("a device that no group has is said so, with those they have")
+    scenario("the message for a device that no group has lists the devices of the groups")
     .group("g")
     .wants(1, gpu=1)
     .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["device gpu", "cpu"], groups={"g": Code.DEVICE_MISMATCH})]),
-    scenario("preemptible slices where there are none are said to be what is missing")
+    scenario("the message for a missing preemptible group names that constraint")
     .group("g")
     .wants(1, cpu=1, preemptible=True)
     .expects(unmet=[unmet(Code.NO_MATCHING_GROUP, says=["preemptible = true"], groups={"g": Code.CONSTRAINT_MISMATCH})]),
-    scenario("a task too big for a host is told the dimension, what it needs, what there is and what is short")
+    scenario("the message for a task too big for a host gives the dimension, the need, the offer and the shortage")
     .group("g", memory="16GiB")
     .wants(1, cpu=1, memory="24GiB")
     .expects(
@@ -66,7 +66,7 @@ REASONS = (
             )
         ]
     ),
-    scenario("a task too big for every host is told of the closest")
+    scenario("the message for a task too big for every host names the closest group")
     .group("small", cpu=2)
     .group("large", cpu=8)
     .wants(1, cpu=10)
@@ -102,7 +102,7 @@ REASONS = (
             )
         ]
     ),
-    scenario("a list of many groups is cut short and says how many more")
+    scenario("a long list of groups is cut, with the number of further groups")
     .group("a", max_slices=0)
     .group("b", max_slices=0)
     .group("c", max_slices=0)
@@ -112,7 +112,7 @@ REASONS = (
     .group("g", max_slices=0)
     .wants(1, cpu=1)
     .expects(unmet=[unmet(Code.NO_CAPACITY, says=["a=at_max", "e=at_max", "and 2 more"])]),
-    scenario("every group says what became of it, and why")
+    scenario("every group has an outcome and a reason")
     .group("taken", priority=1, max_slices=2, idle=1)
     .group("kept", priority=2, tpu=4, warm_slices=1)
     .group("full", priority=3, tpu=4, max_slices=1, busy=1)
@@ -128,7 +128,7 @@ REASONS = (
 
 
 FIGURES = (
-    scenario("the next change is the earliest of all")
+    scenario("the next change is the earliest of all moments")
     .cluster(patience="10m", ready_grace="2m")
     .group("g", max_slices=4)
     .group("blocked", gpu=1)
@@ -137,16 +137,16 @@ FIGURES = (
     .health("blocked", Availability.BACKOFF, until="3m")
     .standing("ana", 1, cpu=4, expires="2m")
     .expects(standing={"ana": "met"}, changes_in="1m"),
-    scenario("when nothing changes by itself there is no next change")
+    scenario("without a moment at which time alone changes the decision there is no next change")
     .group("g", max_slices=2, busy=1, booting=1)
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, changes_in="never"),
-    scenario("the cost is what exists, before; and with what is launched, after")
+    scenario("the cost before counts existing slices, the cost after also launched ones")
     .group("a", price=1.5, max_slices=2, busy=1, draining=1)
     .group("b", price=10.0, booting=1)
     .wants(2, cpu=4)
     .expects(placed={"b": 2}, launches={"b": 1}, cost_per_hour=CostPerHour(before=13.0, after=23.0)),
-    scenario("a slice only asked for costs nothing yet, and what is deferred costs nothing after")
+    scenario("a REQUESTING slice costs nothing before, and a deferred slice costs nothing after")
     .group("g", price=2.0, requesting=1, limits=Limits(in_flight=2))
     .wants(3, cpu=4)
     .expects(
@@ -155,7 +155,7 @@ FIGURES = (
         deferred=[deferred("g", 1, "in_flight")],
         cost_per_hour=CostPerHour(before=0.0, after=4.0),
     ),
-    scenario("demand that is denied is pressure on its first candidate, in slices")
+    scenario("unmet demand is pressure on its first candidate group, in slices")
     .group("first", priority=1, cpu=4, max_slices=1, busy=1)
     .group("second", priority=2, cpu=4, max_slices=1, busy=1)
     .wants(6, cpu=1)
@@ -163,18 +163,18 @@ FIGURES = (
         unmet=[unmet(Code.NO_CAPACITY, 6)],
         pressure={"first": Pressure(capacity=2), "second": Pressure()},
     ),
-    scenario("a gang that is denied is pressure of all its slices")
+    scenario("an unmet gang is pressure of all its slices")
     .group("g", tpu=4, hosts=4, max_slices=1)
     .wants(2, tpu=4, gang=8)
     .expects(unmet=[unmet(Code.NO_CAPACITY, 2)], pressure={"g": Pressure(capacity=4)}),
-    scenario("demand that no group could ever take is pressure on none")
+    scenario("demand that no group matches is pressure on none")
     .group("g")
     .wants(1, cpu=64)
     .expects(unmet=[unmet(Code.INSUFFICIENT_RESOURCES)], pressure={"g": Pressure()}),
     scenario("busy slices above the watermark are logical pressure")
     .group("g", watermark=80, max_slices=10, busy=10)
     .expects(pressure={"g": Pressure(logical=2)}),
-    scenario("slices launched, on their way and leaving are accounted for")
+    scenario("slices launched, in flight and leaving are accounted for")
     .group("g", booting=1, queued=1, draining=1, deleting=1)
     .wants(2, cpu=4)
     .expects(placed={"g": 2}, launches={"g": 1}, pressure={"g": Pressure(accounted_for=5)}),
