@@ -1,5 +1,6 @@
 """Machines for tests: one per test process, and further ones with other server limits."""
 
+import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,11 @@ Machines = Callable[..., Machine]
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # Laws hold on a busy machine too: how long an example takes is no part of them.
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: many tests wait for servers most of the time."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session")
