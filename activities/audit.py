@@ -34,7 +34,7 @@ from penstock.model.sightings import Sighting
 from penstock.model.slices import Slice
 
 LEAST_PAUSE_SECONDS = 0.02
-"""Between two listings, whatever is configured: a cloud is never polled without a pause."""
+"""Least pause between two listings, whatever is configured."""
 REPORTS_AT_ONCE = 200
 """Slice reports, or orphans, in one signal: few signals, each far below the size limit of a message."""
 HOSTS_AT_ONCE = 2000
@@ -105,7 +105,7 @@ class Audit:
         return await self._without_unchecked(found, exists, state)
 
     async def _running(self, groups: dict[str, str]) -> set[str]:
-        """Those of the slices whose workflows run, asked one by one: the server's list may lag."""
+        """The slices whose workflows run, each described by its id: Temporal's visibility list may lag."""
 
         async def runs(suspect: tuple[str, str]) -> bool:
             slice_id, group = suspect
@@ -212,7 +212,7 @@ class AuditActivities:
 
     @activity.defn(name=names.AUDIT)
     async def audit(self, request: AuditRequest) -> bool:
-        """Audit until the location gave the listing that the recovery awaits, or the recovery is over; whether it did."""
+        """Audit until the recovery has the complete listing it awaits (True), or the recovery is over (False)."""
         location, known = request.location, None
         pause = max(LEAST_PAUSE_SECONDS, location.rules.look_seconds)
         while True:

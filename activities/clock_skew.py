@@ -1,4 +1,4 @@
-"""The doctor's comparison of the worker's clock with another one."""
+"""Doctor check: the worker's clock against the clock of Temporal or of a cloud."""
 
 from datetime import UTC, datetime
 

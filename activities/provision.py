@@ -1,4 +1,4 @@
-"""The activities of one slice: create, observe and delete its resource, each repeatable at any time."""
+"""The activities of one slice: create, observe and delete its cloud resource; each is idempotent."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -20,7 +20,7 @@ from penstock.contract.slices import CreateResult, DeleteResult, SliceSpec
 from penstock.model.failures import Failure
 
 MISTAKE_DELAY = timedelta(seconds=60)
-"""Before a call is repeated that only an operator can fix: soon after the fix, without hammering the cloud."""
+"""Retry delay of a call that fails until an operator acts."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class ProvisionActivities:
 
     @activity.defn(name=names.DELETE)
     async def delete(self, spec: SliceSpec) -> DeleteResult:
-        """Delete the resource; whether it is gone. Every error is raised for a retry, for a slice must never be left behind."""
+        """Delete the resource; returns whether it is gone. Every error is raised for a retry: no slice may be left behind."""
         provider = await self._provider(spec)
         try:
             outcome = await _beating(provider.delete(order_of(spec).ref))

@@ -28,11 +28,11 @@ from penstock.model.cluster import ClusterConfig
 
 _CLUSTER = SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE)
 _TRUSTED = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CANCELED)
-"""Workflows whose last state is true. A terminated workflow left its resource behind, which the inventory finds."""
+"""Statuses of workflows whose last state can be trusted. A terminated workflow left a resource that the audit finds."""
 
 
 class RecoveryActivities:
-    """The activities that tell an autoscaler which slices exist."""
+    """The activities that send slice reports to an autoscaler and start missing inventories."""
 
     def __init__(self, client: Client, *, on_locations: LocationsCallback = lambda _: None) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class RecoveryActivities:
 
     @activity.defn(name=names.COLLECT_REPORTS)
     async def collect_reports(self, request: CollectReportsRequest) -> int:
-        """Send the state of every slice to the autoscaler, as the report that the slice itself would send; how many there were.
+        """Send the report of every slice to the autoscaler, as the slice itself would; returns the number of slices.
 
         The server's list may lag, so it is read until it shows nothing new, and slices of the ledger are read one by one.
         """

@@ -1,4 +1,4 @@
-"""Reads of Temporal: the state of an autoscaler, the running slice workflows, and the lifecycle of each."""
+"""Calls to Temporal: query autoscalers and slices, list running workflows, signal, and cached readings of a cluster."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ async def is_running(client: Client, workflow_id: str) -> bool:
 
 
 async def state_of(client: Client, cluster: str) -> AutoscalerState | None:
-    """The state of the cluster's autoscaler; None if it does not run, for the last state of a closed one is out of date."""
+    """The state of the cluster's autoscaler; None if it does not run, because the state of a closed one is out of date."""
     if not await is_running(client, names.autoscaler_id(cluster)):
         return None
     return await last_state_of(client, cluster)

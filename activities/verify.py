@@ -31,7 +31,7 @@ from penstock.core.state.state import AutoscalerState
 from penstock.model.sightings import Sighting
 
 LEAST_SECONDS, MOST_SECONDS = 2.0, 10.0
-"""Between the two readings of a difference: time for a report in flight."""
+"""Pause between the two readings of a difference, so that a report in flight can arrive."""
 
 
 class Look(NamedTuple):

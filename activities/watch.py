@@ -121,7 +121,7 @@ class _Watch:
         return self.result()
 
     async def _once(self, provider: Provider) -> WatchResult | None:
-        """One look, and an audit if one is due; the result of the round, if that ends it."""
+        """One poll, and an audit if one is due; returns the result of the round if either ends it."""
         elapsed, self._looked_at = time.monotonic() - self._looked_at, time.monotonic()
         self._lively = max(0, self._lively - 1)
         listing = self._last = await provider.list(self._location.name, cluster=self._location.cluster)

@@ -1,4 +1,4 @@
-"""Remove what `make` made, unless a service runs from it; `make clean` calls it. Standard library only."""
+"""`make clean`: delete the files that `make` creates, unless a running service uses them. Standard library only."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The data directory of an embedded service: databases, logs, its lock, and the notes by which commands find it."""
+"""The data directory of an embedded service: databases, logs, lock, and the address files for commands."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Shared by the emulators' command lines: the loopback address, stop signals, and errors about ports and files."""
+"""Helpers of the emulators' command lines: loopback address, stop signals, errors about ports and files."""
 
 import asyncio
 import signal

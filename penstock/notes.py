@@ -1,4 +1,4 @@
-"""Notes: the addresses that a service of `make run` leaves in its data directory, so that commands and programs find it."""
+"""Find a service that `make run` started: the address files in its data directory, and its lock."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Interceptor: heartbeat every activity and fail it at once when the worker shuts down; cloud calls manage both themselves."""
+"""Interceptor that heartbeats activities and fails them at worker shutdown, except those that do both themselves."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Assemble a worker: every workflow and activity on one connection, with its limits and interceptors."""
+"""Build a worker: every workflow and activity on one connection, with its limits and interceptors."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta

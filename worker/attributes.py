@@ -1,4 +1,4 @@
-"""Register the search attributes with the server, where it permits that."""
+"""Register Penstock's search attributes with the Temporal server, if the worker is permitted to."""
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest

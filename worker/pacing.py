@@ -1,4 +1,4 @@
-"""Rate-limited creates: one task queue per account, whose rate Temporal enforces across all workers."""
+"""Workers of the rate-limited create queues, one per cloud account; Temporal enforces the rate across all workers."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ other programs count too."""
 _POLLS = 2
 """Concurrent polls of a queue: it hands out only a few tasks per second."""
 _CONCURRENT_CREATES = 200
-"""A create lasts up to half a minute, until its order can no longer fail early; common rates start no more in that time."""
+"""Concurrent creates of one account in this process. Each lasts up to `create_wait`, 30 s by default."""
 
 
 class PacedCreates:

@@ -1,4 +1,4 @@
-"""Traces: one trace holds a controller's message, the evaluation it caused, and the cloud calls and states of the ordered slices.
+"""OpenTelemetry traces from a controller's message through its evaluation to the cloud calls of the slices.
 
 Imported only if traces are on. Workflows copy the trace header of a message to the calls it causes and never create spans
 themselves, so their histories do not depend on tracing.

@@ -1,1 +1,1 @@
-"""Durable loops: the autoscaler, a slice's lifecycle, the inventory of a location, and short checks."""
+"""The Temporal workflows: autoscaler, slice lifecycle, inventory of a location, verify and doctor."""

@@ -1,4 +1,4 @@
-"""The workflow of one cluster: take messages into its state, have it evaluated, and carry out the orders."""
+"""The workflow of one cluster: apply messages to its state, evaluate it in an activity, carry out the orders."""
 
 import asyncio
 from collections.abc import Sequence
@@ -249,7 +249,7 @@ class AutoscalerWorkflow:
                 return
 
     async def _start(self, piece: Slice) -> None:
-        """Start the workflow of a slice; of an adopted one again, after its last workflow ended."""
+        """Start the workflow of a slice. An adopted slice may reuse the id of its earlier workflow, which has ended."""
         lifecycle = initial_lifecycle(self._state, piece, workflow.now())
         if lifecycle is None:
             return

@@ -1,4 +1,4 @@
-"""Answers to updates and queries of a running autoscaler, computed from its state and cached until the state changes."""
+"""Cache of an autoscaler's parsed updates and of the decision behind its queries, valid until the state changes."""
 
 from datetime import datetime
 

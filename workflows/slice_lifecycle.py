@@ -244,7 +244,7 @@ class SliceLifecycleWorkflow:
         return self._resend_report or self._lifecycle.sequence > self._lifecycle.reported
 
     def _is_over(self) -> bool:
-        """The slice is gone, and the autoscaler knows or was not worth waiting for."""
+        """The slice has ended, and the autoscaler has its last report, or a cancel request gave up on delivering it."""
         return self._lifecycle.state.ended and (self._stop_reporting or not self._owes_a_report())
 
     def _should_continue_as_new(self) -> bool:

@@ -1,4 +1,4 @@
-"""The state of an autoscaler workflow, changed only through `apply`, with reports folded in batches."""
+"""The state of an autoscaler workflow, changed only through `apply`; slice reports are applied in batches."""
 
 from datetime import datetime
 

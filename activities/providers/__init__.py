@@ -1,1 +1,1 @@
-"""The clouds, one module each, behind one port."""
+"""Cloud providers, one module or package each; all implement `Provider` in port.py."""

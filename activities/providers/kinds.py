@@ -1,4 +1,4 @@
-"""The part of a provider kind that only workers need: how to open it, and the checks of the doctor."""
+"""`ProviderRuntime`, the worker's side of a provider kind: open a provider, check orders, accounts and credentials."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Settings = Mapping[str, JsonValue]
 
 
 class ProcessContext(NamedTuple):
-    """What a process offers the providers that it opens: its environment, and one HTTP session for all of them."""
+    """Shared by all providers of a process: the environment, and one HTTP session."""
 
     environ: Mapping[str, str]
     session: Callable[[], aiohttp.ClientSession]
@@ -32,7 +32,7 @@ class Opener(NamedTuple):
 
 
 class SampleOrder(NamedTuple):
-    """An order of one slice of a group, which is checked and never sent, and how many slices the group may have."""
+    """An order of one slice, for the doctor: checked and never sent. `max_slices` is that of its group."""
 
     order: Order
     max_slices: int

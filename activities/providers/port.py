@@ -132,7 +132,7 @@ class PermissionDenied(ProviderError):
 
 
 class Invalid(ProviderError):
-    """The call can never succeed, so repeating it does not help. `fix` is for the doctor, if it is not in the settings."""
+    """The call can never succeed, so repeating it does not help. `fix` is the doctor's advice if settings are not the cause."""
 
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The open providers of one process: each is opened when first needed and shared by all groups with the same connection."""
+"""Cache of open providers in a process: opened on first use, shared by groups with the same connection."""
 
 import asyncio
 import os

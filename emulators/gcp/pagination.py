@@ -1,4 +1,4 @@
-"""Pages of a list: a token names the item after which the next page starts, so items that come and go shift nothing."""
+"""Pagination by key: a token names the last item of a page, so created or deleted items do not shift later pages."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Records, zone behaviours and faults of the Google emulator in SQLite, all of them also in memory."""
+"""Records, zone behaviours and faults of the Google emulator in SQLite, with a full copy in memory."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime

@@ -1,1 +1,1 @@
-"""Local hosts: slices of real processes on this machine, owned by a daemon with the simulated cloud's HTTP API."""
+"""Not an emulator but a daemon: slices of real processes on this machine, behind the simulated cloud's HTTP API."""

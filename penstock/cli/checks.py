@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
 _CHECK_SECONDS = 300.0
-"""A cloud with many locations is listed within it, with retries."""
+"""Deadline for one check: enough to list a cloud with many locations, with retries."""
 
 
 @click.command()

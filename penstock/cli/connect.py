@@ -1,4 +1,4 @@
-"""Connect a command to its server and cluster: the options, the connection, deadlines, and failures in words."""
+"""Connect a command to its server and cluster: common options, connection, deadlines, readable failures."""
 
 import asyncio
 import functools
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 30.0
 """Answers take milliseconds; a worker that just took over a cluster may replay its history for seconds."""
 _CONNECT_SECONDS = 10.0
-"""A server on another continent answers within it."""
+"""Deadline for the connection: enough for a server on another continent."""
 _SUSPICIOUS_SECONDS = 3.0
 """After this time without an answer, check whether any worker runs."""
 

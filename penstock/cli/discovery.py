@@ -1,4 +1,4 @@
-"""Find the workers and clusters of a server, and describe missing ones and failed connections."""
+"""Find the workers and clusters of a server; build the error messages for missing ones and failed connections."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The `penstock` command: where each subcommand is defined, and its line in the help."""
+"""Entry point of `penstock`: the table of subcommands, each with its module and its line in the help."""
 
 import io
 import sys

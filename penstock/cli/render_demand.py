@@ -1,4 +1,4 @@
-"""The demand of each source for a terminal: its stamp, and a row for each shape."""
+"""The demand of each source for a terminal: its epoch and revision, and a row for each shape."""
 
 from collections.abc import Sequence
 

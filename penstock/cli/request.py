@@ -1,4 +1,4 @@
-"""`penstock request`: standing requests, capacity that exists whether used or not."""
+"""`penstock request`: set or release an owner's standing request, a floor of capacity."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

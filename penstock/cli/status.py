@@ -1,4 +1,4 @@
-"""`penstock status`, `decision` and `explain`: what a cluster has, decides, and why."""
+"""`penstock status`, `decision` and `explain`: a cluster's state, its current decision, and why a task waits."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -17,7 +17,7 @@ from rich.text import Text
 from penstock.model.units import format_seconds
 
 PIPED_WIDTH = 100
-"""Columns where the output is neither a terminal nor COLUMNS is set, so that tables in files and pipes stay readable."""
+"""Width if the output is not a terminal and COLUMNS is not set, so that tables in files and pipes stay readable."""
 _FEW_WORDS = 16
 """The least width of a column of sentences."""
 _BRIEF = 24

@@ -152,7 +152,7 @@ class AutoscalerClient:
     # Queries.
 
     async def status(self, since: int | None = None) -> ClusterStatus:
-        """The cluster's status. With `since`, an answer without `changed` if the version is still that one."""
+        """The cluster's status. If `since` is still the current version, only the version, with `changed=False`."""
         sent = {source: outbox.stamp for source, outbox in self._outboxes.items() if outbox.is_delivered}
         status = await self._calls.query(names.STATUS, ClusterStatus, StatusRequest(since=since))
         self._note(status, sent)

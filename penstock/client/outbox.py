@@ -1,4 +1,4 @@
-"""Messages of one source of demand: a snapshot first and after a resync, deltas otherwise; large snapshots and usage in parts."""
+"""Build the demand messages of one source: snapshots, deltas, and parts that fit Temporal's size limit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -54,7 +54,7 @@ def read_document(path: Path) -> Document:
 
 
 def _read_standard_input() -> Document:
-    """JSON or YAML. What begins as JSON and is not may still be YAML, which also has braces."""
+    """Parse JSON or YAML. Text that begins like JSON but is invalid may still be YAML, which also has braces."""
     file = "standard input"
     try:
         text = sys.stdin.read()

@@ -1,4 +1,4 @@
-"""The line of every part of a JSON text; computed only to report a problem."""
+"""Line numbers of the parts of a JSON text, computed only to report a problem."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Messages of inventories: the location that one watches, and the report of an audit."""
+"""Messages of inventory workflows: the watched location, and the report of an audit."""
 
 from penstock.model.cluster import InventoryRules
 from penstock.model.failures import Failure

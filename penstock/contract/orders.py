@@ -8,7 +8,7 @@ from penstock.model.value import Value
 
 
 class Launch(Value):
-    """One slice to create. Its id contains random digits, so the activity that draws them records it in the orders."""
+    """One slice to create. Its id has random digits, so the evaluate activity draws it and its result records it."""
 
     slice_id: str
     group: str

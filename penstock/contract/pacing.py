@@ -1,4 +1,4 @@
-"""The rate-limited task queues of creates: clouds that limit the calls of an account count those of all clusters and workers."""
+"""Names of the rate-limited task queues for create calls, one per cloud account."""
 
 from collections.abc import Iterable
 

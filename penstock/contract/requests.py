@@ -1,4 +1,4 @@
-"""Arguments and results of activities and short workflows: watch, audit, verify, recovery."""
+"""Arguments and results of activities: watch, audit, verify, collect reports, keep inventories."""
 
 from penstock.contract.inventories import WatchedLocation
 from penstock.model.value import Value

@@ -1,4 +1,4 @@
-"""Read tasks as controllers and demand files write them (single, or many with `count`) into demand."""
+"""Parse the tasks of controllers and demand files, single or many with `count`, into demand."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby

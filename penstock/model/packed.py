@@ -1,4 +1,4 @@
-"""Compress columns of values: a hundred thousand ids or five thousand slices become one short JSON string."""
+"""Codec for long columns: a hundred thousand ids or five thousand slices become one compressed JSON string."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The registry of provider kinds: what the configuration and the workflows need to know of each cloud.
+"""Table of the provider kinds: what configuration and workflows need to know of each cloud, without importing it.
 
 A new cloud is a package under `activities/providers` and one entry in `KINDS`. This module imports no cloud client, so that
 `penstock config` and `penstock plan` work without any.
@@ -62,9 +62,9 @@ KINDS: dict[str, ProviderKind] = {
         ProviderKind("sim", "activities.providers.sim:SIM", connection_keys=("url",)),
     )
 }
-"""Every provider kind, by name. A file that names another is refused; the status of a running cluster that does says so."""
+"""Every provider kind by name. A file with another kind is refused; a running cluster with one reports it in its status."""
 
 
 def kind_of(name: str) -> ProviderKind:
-    """The descriptor of a kind; of an unknown one, which a newer client may have configured, a descriptor with defaults."""
+    """The descriptor of a kind. An unknown kind, which a newer client may have configured, gets a descriptor with defaults."""
     return KINDS.get(name) or ProviderKind(name)

@@ -1,4 +1,4 @@
-"""Sightings: one observation of a slice's cloud resource, with its name, labels, phase, and the health of its hosts."""
+"""A slice's cloud resource: its name, ownership labels and reference, and one observation of it with its hosts."""
 
 import hashlib
 import json

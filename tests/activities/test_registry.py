@@ -96,7 +96,7 @@ def test_a_google_provider_without_a_project_is_invalid() -> None:
         opened("gcp-tpu", {})
 
 
-def test_a_nudge_wakes_who_waits_and_is_kept_for_who_does_not_yet() -> None:
+def test_a_wakeup_wakes_a_waiter_and_is_kept_for_the_next_one() -> None:
     async def story() -> None:
         wakeups = Wakeups()
         waiting = asyncio.create_task(wakeups.wait("c", "sim/a", 60))

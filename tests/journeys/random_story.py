@@ -14,7 +14,7 @@ from tests.workflows.stage import Stage
 from tests.workflows.test_demand import tasks
 
 MOST = 5
-"""As many tasks as the cluster has room for: one slice each."""
+"""As many tasks as the cluster's maximum allows: one slice each."""
 ZONES = ("a", "b")
 
 

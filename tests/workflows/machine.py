@@ -97,7 +97,7 @@ class Machine:
             try:
                 client = await self.client()
                 await client.count_workflows()
-            except Exception:  # Whatever is wrong while it starts; the deadline tells when it never does.
+            except Exception:  # Any error during the start; the deadline reports a worker that never starts.
                 assert self.server.exit_code is None, self.server.tail
                 return False
             return True

@@ -172,7 +172,7 @@ class Case(Value):
 
 
 class CaseFile(Value):
-    """A file of cases; which cases of others' it leaves out, and why, and which it tells otherwise, and how."""
+    """A file of cases: which cases of the study it omits, with the reason, and which it changes, with the change."""
 
     about: str
     left_out: dict[str, str] = Field(default_factory=dict)

@@ -22,11 +22,11 @@ def cluster_details(status: ClusterStatus) -> str:
     head = [*_notices(status), *markdown_tables.head(_COLUMNS)]
     tail = ["", _demand(status)]
     rows = [_row(group) for group in status.groups]
-    room = LARGEST_DETAILS - sum(_size(line) for line in [*head, *tail])
+    bytes_left = LARGEST_DETAILS - sum(_size(line) for line in [*head, *tail])
     shown: list[str] = []
     for row in rows:
-        room -= _size(row)
-        if room < 0:
+        bytes_left -= _size(row)
+        if bytes_left < 0:
             tail.insert(0, f"… and {counted(len(rows) - len(shown), 'more group')}")
             break
         shown.append(row)

@@ -1,4 +1,4 @@
-"""The details of a slice in the Temporal UI: its facts, and a row for every transition."""
+"""The details of a slice in the Temporal UI: group, location, failure, and a row for every transition."""
 
 from penstock.contract.slices import SliceLifecycle
 from penstock.wording import counted

@@ -1,4 +1,4 @@
-"""Timeouts of calls to Google, the polling of operations, and loggers that must stay quiet."""
+"""Timeouts of calls to Google, intervals for polling operations, and log levels that keep secrets out of logs."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What Google sells: TPU variants with their runtime versions, and machine types with GPUs."""
+"""Google's offer: TPU accelerator types with runtime versions, and machine types with GPUs."""
 
 from typing import NamedTuple
 

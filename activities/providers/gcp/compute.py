@@ -163,9 +163,9 @@ class ComputeProvider(Provider):
         return operation_fault(seen)
 
     async def _find(self, ref: Ref) -> Slice | Sighting:
-        """The slice; without any machine, an observation that it is being created or gone, with the failure of its creation.
+        """The slice; if it has no machines, a sighting by its create operation: being created, or gone with the failure.
 
-        Both come from the operation that creates it. If that succeeded, list again: the machines may be newer than the listing.
+        If that operation succeeded, list again: the machines may be newer than the listing.
         """
         if (found := await self._slice(ref)) is not None:
             return found

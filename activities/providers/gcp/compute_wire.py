@@ -1,4 +1,4 @@
-"""Requests and replies of the Compute API: the machines of an order, and the slice that existing machines form."""
+"""Conversions for the Compute API: an order into insert requests, listed machines into slices."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

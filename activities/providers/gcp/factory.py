@@ -1,4 +1,4 @@
-"""The kinds `gcp-tpu` and `gce`: how they are opened, and which of Google's modules their checks need."""
+"""Provider runtimes of `gcp-tpu` and `gce`; Google's libraries are imported on first use."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,14 @@ class GoogleRuntime(ProviderRuntime):
         return Opener(connection.model_dump_json(), lambda: provider(connection, context.session()))
 
     async def check_order(self, order: Order) -> None:
-        """Build the request that would create the order; nothing without Google's libraries, which each location reports."""
+        """Build the create request without sending it. Skipped without Google's libraries: each location reports that."""
         if not google_installed():
             return
         doctor = await load("doctor")
         await asyncio.to_thread(doctor.check_order, self.kind, order)
 
     async def check_account(self, account: str, orders: Sequence[SampleOrder], environ: Mapping[str, str]) -> list[Finding]:
-        """Credentials, clock and quotas of a project; nothing if its connection cannot be used, which each order reports."""
+        """Credentials, clock and quotas of a project. Skipped if its connection settings are invalid: each order reports that."""
         try:
             connection = connection_of(orders[0].order.settings, environ)
             doctor = await load("doctor")

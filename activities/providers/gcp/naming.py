@@ -1,4 +1,4 @@
-"""Names, labels and metadata keys of our resources, and the request ids that make creates repeatable."""
+"""Names, labels and metadata keys of our resources, and the request ids that make creates idempotent."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Import the modules that need Google's client libraries, which are installed only where a cluster uses Google's clouds."""
+"""Import modules that need Google's client libraries, which are an optional dependency."""
 
 import asyncio
 from importlib import import_module

@@ -186,7 +186,7 @@ class TpuProvider(Provider):
                 return
 
     async def _without_node(self, ref: Ref, other: NodeView | None, queued: QueuedView | None) -> Sighting:
-        """The queued resource without its node; without one of ours, why there is nothing, unless others have the name."""
+        """The slice without a node: by its queued resource, else by its create operation; GONE if others have the name."""
         if queued is None and other is None:
             return await self._absent(ref)
         if queued is None or not is_ours(queued, ref):
@@ -195,7 +195,7 @@ class TpuProvider(Provider):
         return Sighting(ref=ref, phase=queued.phase, hosts=queued.hosts, created_at=queued.created_at, failure=failure)
 
     async def _absent(self, ref: Ref) -> Sighting:
-        """Being created, or gone; both, and a failure after the order was accepted, are known only to the operation."""
+        """The slice without node and queued resource: its create operation shows whether it is creating, gone or failed."""
         creation = await self._api.creation(ref)
         if creation is not None and not creation.done:
             return Sighting(ref=ref, phase=Phase.CREATING)

@@ -1,4 +1,4 @@
-"""Requests and replies of the Cloud TPU API: nodes and queued resources, and the phases they stand for."""
+"""Conversions for the Cloud TPU API: an order into requests, nodes and queued resources into phases and hosts."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -167,7 +167,7 @@ class QueuedView(NamedTuple):
 
     @property
     def owner(self) -> Labels | None:
-        """Its owner by the labels of the node that it waits for, for it has none itself; None if it is not ours."""
+        """Its owner, by the labels of its node spec because it has no labels itself; None if it is not ours."""
         if len(self.pb.tpu.node_spec) != 1:
             return None
         node = self.pb.tpu.node_spec[0].node

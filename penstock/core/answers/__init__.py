@@ -1,1 +1,1 @@
-"""Answers computed from a state: the evaluation, the status, explanations, remedies."""
+"""Answers to queries, computed from a state: status, decision summary, explanations, remedies."""

@@ -1,4 +1,4 @@
-"""Convert a state to the snapshot of a decision, together with the task and gang ids of its demand."""
+"""Take the snapshot of a state, the input of a decision, with the task and gang ids of its demand."""
 
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple

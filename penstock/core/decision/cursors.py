@@ -1,4 +1,4 @@
-"""A shape during one evaluation: its candidate groups, and a cursor past the bins that cannot take it."""
+"""First-fit cursors of a shape: its candidate groups, and the first bin that may still have space for it."""
 
 from collections.abc import Sequence
 

@@ -83,8 +83,8 @@ class _Planner:
     def plan(self) -> _Planned:
         """A plan that the next evaluation would not extend.
 
-        Slices opened late are in flight from the start in the next evaluation, and first-fit placing may then meet a gang or
-        a standing request that it could not meet before. If it does, that is part of this plan.
+        The next evaluation sees slices opened late in this one as in flight from its start, so first-fit may then meet a gang
+        or a standing request that it cannot meet now. So plan again with those slices opened first, until nothing changes.
         """
         opened: Sequence[Unit] = ()
         found = self._plan_after(opened)
@@ -133,7 +133,7 @@ class _Planner:
         return (planned.unplaced, round(cost, ROUNDED) if by_cost else 0.0, sum(plan.opened))
 
     def _may_gain(self, planned: _Planned, before: int) -> bool:
-        """Whether units opened late, after the first `before` ones, are of a group that something unmet could use."""
+        """Whether a unit opened late, after the first `before` units, is of a group that unmet demand could use."""
         unmet = self._unmet_across_groups(planned)
         late = {g for unit in planned.plan.units[before:] if unit.cause in LATE for g, _ in unit.parts} if unmet else set()
         return any(not late.isdisjoint(self.fleet.matcher.candidates(shape).order) for shape in unmet)
@@ -141,8 +141,8 @@ class _Planner:
     def _unmet_across_groups(self, planned: _Planned) -> list[Shape]:
         """Unmet gangs that combine slices of several groups, and the shapes of refused standing requests.
 
-        Single tasks and gangs on whole slices need one group, and capacity of one group is the same before and after it
-        is opened.
+        Others cannot gain: single tasks and whole-slice gangs use slices of one group, and for them it makes no difference
+        whether a slice was opened early or late.
         """
         shapes, runs = self._workload.shapes, self._workload.runs
         unplaced = [shapes[s] for s in dict.fromkeys(runs[number].shape for number, _, _ in planned.plan.unplaced)]

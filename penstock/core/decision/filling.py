@@ -2,7 +2,7 @@
 
 Both fill existing slices host by host, then buy: every group's slice is filled on trial with the entries that are left, the
 slice with the best score is bought, and so on. Only the score differs. Existing, in-flight and bought slices are filled by
-the same rules, so the next evaluation fills the slices of a plan that was carried out in the same way.
+the same rules, so once a plan is carried out, the next evaluation fills its slices in the same way and buys nothing.
 """
 
 from collections import deque
@@ -158,7 +158,7 @@ class _Filling:
         return Trial(g, tasks, limited, self.strategy.score(g, tasks)) if tasks else None
 
     def _fill_on_trial(self, host: HostBin, tasks: dict[int, int]) -> bool:
-        """Add the tasks that the host takes to those already on the slice; whether there were any."""
+        """Add the tasks that fit on the host to `tasks`, those of the slice; returns whether any fit."""
         filled = False
         for s in self.by_group[host.owner.group]:
             left = self.queues[s].count - tasks.get(s, 0)

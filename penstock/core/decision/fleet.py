@@ -1,4 +1,4 @@
-"""The snapshot as the core computes with it: groups in rank order, counts of slices, and bins of free resources."""
+"""`Fleet`, the snapshot indexed for placing: groups in rank order, slice counts, bins of free host resources."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -93,7 +93,7 @@ class Fleet:
         self.matcher = Matcher(self.groups)
         self.counts = [SliceCounts() for _ in self.groups]
         self.deadlines: list[datetime] = []
-        """Moments at which a slice counts differently without any event: the ends of patience and of grace."""
+        """Times at which a slice counts differently without any event: when patience or `ready_grace` ends."""
         self._placeable: list[tuple[Slice, int, SliceUsage | None]] = []
         for piece in snapshot.slices:
             g = self.number.get(piece.group)
@@ -105,7 +105,7 @@ class Fleet:
         if is_leaving(piece):
             counts.leaving += 1
             if piece.state.in_flight and piece.queued:
-                self._stalled(piece, g)  # for its deadline: the block on its group begins then, drain or not
+                self._stalled(piece, g)  # only to record its deadline, from which on its group is blocked even if it drains
         elif piece.state.in_flight and self._stalled(piece, g):
             counts.stalled += 1
         elif piece.state is SliceState.READY:
@@ -120,7 +120,7 @@ class Fleet:
             self._placeable.append((piece, g, None))
 
     def _stalled(self, piece: Slice, g: int) -> bool:
-        """In flight, but not worth waiting for: requested or queued beyond patience, or queued for an unknown time."""
+        """In flight, but no longer counted on: REQUESTING or queued beyond patience, or queued since an unknown time."""
         end = patience_end(self.snapshot.config, self.groups[g], piece)
         return piece.queued if end is None else self._is_over(end)
 

@@ -1,4 +1,4 @@
-"""Slices opened without an entry: each group's minimum, standing requests, watermark and warm slices."""
+"""Slices launched without waiting demand: group minimums, standing requests, watermark and warm spares."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class Standing(NamedTuple):
 
 
 def open_standing(plan: Plan, reasons: Reasons) -> Standing:
-    """Open the slices that standing requests lack. Each is measured on all capacity, busy or not, and granted whole or not."""
+    """Open the slices that standing requests lack. Each is measured on all capacity, busy or idle; all of it or none."""
     snapshot = plan.fleet.snapshot
     live = [request for request in snapshot.standing if request.expires is None or request.expires > snapshot.now]
     trial = _StandingTrial(plan)

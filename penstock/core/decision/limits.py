@@ -34,9 +34,9 @@ class _Limit:
 
 
 def ration(plan: Plan) -> Rationed:
-    """Admit units in the order in which they were opened, each as one, until a limit of its groups or the cluster is reached.
+    """Admit units in the order in which they were opened, each whole, until a limit of its groups or the cluster is reached.
 
-    Spares are deferred while anything else is: deferred demand would use them, and they would have to be bought again.
+    Spares are deferred while any other unit is: the deferred demand would use them up, and new spares would be launched.
     """
     limits = _Limits(plan)
     deferring: _Limit | None = None

@@ -70,7 +70,7 @@ class Candidates(NamedTuple):
     mask: tuple[bool, ...]
 
     def in_two_passes(self, first: Sequence[bool]) -> "tuple[Candidates, Candidates]":
-        """Two passes: only groups in the mask `first`; then all, those ahead. The same object twice if the mask excludes none."""
+        """Two passes: the groups in the mask `first`; then all groups, those first. The same object twice if the mask has all."""
         ahead = tuple(g for g in self.order if first[g])
         if len(ahead) == len(self.order):
             return self, self

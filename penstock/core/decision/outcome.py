@@ -1,4 +1,4 @@
-"""Describe a finished plan, group by group and pool by pool."""
+"""Build the decision's group and pool parts and the hourly cost from a finished plan."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from penstock.model.resources import Vector
 
 
 class Unit(NamedTuple):
-    """Slices that are ordered together or not at all, `times` over: one slice, or all the slices of a gang."""
+    """Slices that are launched together or not at all: one slice, or all slices of a gang; repeated `times` times."""
 
     parts: tuple[tuple[int, int], ...]
     times: int
@@ -33,7 +33,7 @@ class Assignment(NamedTuple):
 class Plan:
     """Bins, headroom and results of one evaluation. Slices in flight stay in the order in which they were ordered.
 
-    That order makes a decision stable. Once carried out, the next evaluation finds the slices in the order in which this one
+    That order makes a decision stable: once it is carried out, the next evaluation finds the slices in the order in which it
     opened them, places every entry where it was placed before, and launches nothing more.
     """
 

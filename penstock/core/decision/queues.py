@@ -1,4 +1,4 @@
-"""Slices that wait in a cloud's queue: how long each holds its demand, and the block on its group after that."""
+"""Patience: until when a REQUESTING or queued slice holds demand, and the block on groups with overdue queued slices."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -87,7 +87,7 @@ class _Requirement(NamedTuple):
 
 
 def _no_match(shape: Shape, groups: Sequence[ScaleGroup]) -> str:
-    """The first requirement that no group meets; if each is met by some group, the one that excludes the last of them."""
+    """The first requirement that no group meets; if some group meets each one, the requirement that excludes the last group."""
     if not groups:
         return "the configuration has no groups"
     requirements = _requirements(shape, groups)
@@ -143,7 +143,7 @@ def _satisfied(constraint: Constraint, groups: Sequence[ScaleGroup]) -> _Require
 
 
 def _hint(constraint: Constraint, groups: Sequence[ScaleGroup]) -> str:
-    """A value that exists, or the region if the zone names one. Constraints that exclude values need no hint."""
+    """Suggest an existing value; or `region`, if the zone asked for is a region. Only for `=` and `in`."""
     if constraint.op not in (Operator.EQ, Operator.IN):
         return ""
     wanted = [as_text(value) for value in constraint.values]

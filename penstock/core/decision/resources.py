@@ -1,4 +1,4 @@
-"""Arithmetic on resource vectors."""
+"""Arithmetic on resource vectors: how many tasks fit, and the minimum of several needs."""
 
 from penstock.model.resources import Vector
 

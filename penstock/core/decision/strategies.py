@@ -1,4 +1,4 @@
-"""Strategies of `packing` and `cost`: which entries come first, where gangs buy, and the score of a filled slice."""
+"""Scoring for `packing` and `cost`: order of entries, preferred groups for gangs, score of a filled slice."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""Single slices: their lifecycle, what a watch notifies them of, and the audit against cloud and workflows."""
+"""Pure logic of slices: the lifecycle state machine, the diff of a watch, and the comparison of an audit."""

@@ -1,4 +1,4 @@
-"""Reconcile a cluster: the ledger against the running slice workflows against the cloud's resources."""
+"""Compare ledger, slice workflows and cloud resources: findings for audits, differences for `penstock verify`."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ LOST = "lost"
 FOREIGN = "foreign"
 
 _WITHOUT_RESOURCE = {LOST: NO_RESOURCE, NO_WORKFLOW: NOWHERE}
-"""What a difference becomes when the resource disappears: the slice still has the same problem."""
+"""The kind that a difference turns into when its resource disappears; both count as the same difference."""
 
 
 class Findings(NamedTuple):
@@ -36,8 +36,8 @@ class Findings(NamedTuple):
 def findings(sightings: Iterable[Sighting], *, ledger: Iterable[Slice], running: Collection[str], complete: bool) -> Findings:
     """Reconcile one location. `ledger` holds this location's slices, and any that a resource here belongs to.
 
-    `running` are slices whose workflows run. A slice that is about to be started counts as one of them. Unless the listing was
-    `complete`, nothing is missing.
+    `running` are the slices whose workflows run; a slice about to be started counts as running. If the listing was not
+    `complete`, no slice is reported as missing.
     """
     here = [sighting for sighting in sightings if sighting.phase is not Phase.GONE]
     slices = {piece.id: piece for piece in ledger}
@@ -109,7 +109,7 @@ def _foreign(resource: _Resource) -> Difference:
 
 
 def settled(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
-    """Differences that two readings agree on, as the second showed them: a transition in progress is no difference."""
+    """Differences in both readings, as the second shows them: what only one reading shows is a transition in progress."""
     before = {_what(difference) for difference in first}
     return tuple(difference for difference in second if _what(difference) in before)
 
@@ -137,7 +137,7 @@ class _Slice(NamedTuple):
         location = self._location(locations)
         found = [
             self._out_of_step(location),
-            self._unowned(location, unlisted),
+            self._without_workflow(location, unlisted),
             self._without_resource(location, unlisted),
             self._lost(location),
             self._doubled(location),
@@ -173,7 +173,7 @@ class _Slice(NamedTuple):
             return self._difference(STATE, location, message)
         return None
 
-    def _unowned(self, location: str, unlisted: Collection[str]) -> Difference | None:
+    def _without_workflow(self, location: str, unlisted: Collection[str]) -> Difference | None:
         """A resource, or an entry of the ledger, without a workflow."""
         if self.workflow is not None:
             return None
@@ -197,7 +197,7 @@ class _Slice(NamedTuple):
         return self._difference(NO_RESOURCE, location, message)
 
     def _lost(self, location: str) -> Difference | None:
-        """The cloud preempted, failed or deletes it, and neither ledger nor workflow shows it."""
+        """The resource is preempted, failed or being deleted, and neither ledger nor workflow shows that."""
         if self.entry is None or self.workflow is None or not self.entry.state.live or not self.resources:
             return None
         phases = {resource.phase for resource in self.resources}

@@ -1,4 +1,4 @@
-"""The lifecycle of a slice: one table of moves, and `advance`, the only function that moves a slice."""
+"""The state machine of a slice: a table of transitions, and `advance`, the only function that changes the state."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -73,7 +73,7 @@ class CreateAnswered(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A look at the cloud showed the slice."""
+    """The slice's cloud resource was observed."""
 
     at: datetime
     sighting: Sighting
@@ -87,7 +87,7 @@ class CommandReceived(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """The deadline of a state passed, and one more look at the cloud did not move the slice."""
+    """The deadline of a state passed, and one more observation did not change the state."""
 
     at: datetime
     state: SliceState
@@ -168,7 +168,7 @@ def parse_command(raw: Any) -> SliceCommand:
 
 
 def _answered(lifecycle: SliceLifecycle, event: CreateAnswered) -> SliceLifecycle:
-    """After a rate limit the create call is repeated, and its failure stands meanwhile. Any other refusal ends the slice."""
+    """A rate limit is recorded as the failure until the repeated create call is answered; any other refusal ends the slice."""
     outcome, failure = event.result.outcome, event.result.failure
     if outcome == "refused":
         if lifecycle.state is not SliceState.REQUESTING or failure is None:
@@ -198,7 +198,7 @@ def _observed(lifecycle: SliceLifecycle, event: Observed) -> SliceLifecycle:
 
 
 def _with_addresses(lifecycle: SliceLifecycle, at: datetime, sighting: Sighting) -> SliceLifecycle:
-    """The lifecycle with its hosts' addresses. Only a change after the first addresses is a line of its own."""
+    """The lifecycle with its hosts' addresses. Only a later change of addresses adds a line to the timeline."""
     if not sighting.addressed or sighting.addresses == lifecycle.hosts:
         return lifecycle
     if not lifecycle.state.has_hosts:
@@ -269,7 +269,7 @@ def _commanded(lifecycle: SliceLifecycle, event: CommandReceived) -> SliceLifecy
 
 
 def _drained(lifecycle: SliceLifecycle, at: datetime, terms: DrainTerms) -> SliceLifecycle:
-    """Before READY no work runs there, so a drain is a deletion. A drain in progress can only become a forced one."""
+    """Start a drain. A slice that was never READY is empty, so it is deleted. A drain in progress can only become forced."""
     if lifecycle.state.in_flight:
         return _leaving(lifecycle, at, terms.cause, terms.cause)
     if lifecycle.state is SliceState.READY:

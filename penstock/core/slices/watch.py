@@ -12,9 +12,9 @@ from penstock.model.sightings import Sighting, addresses_digest
 from penstock.model.slices import Slice, SliceState
 
 SWEPT_PER_SECOND = 50
-"""Healthy slices whose hosts are health-checked again each second, at most: thousands of them cost a cloud little that way."""
+"""Most healthy slices to health-check again per second, so that thousands of slices need few calls."""
 SWEPT_AT_LEAST = 16
-"""Healthy slices that may be checked at any look: as many as are checked concurrently."""
+"""Healthy slices that every poll may check again: as many as are checked concurrently."""
 
 _LEAST_ALIVE_FIRST = (
     Phase.GONE,
@@ -33,7 +33,7 @@ _PHASES = tuple(Phase)
 
 
 class LastNotified(NamedTuple):
-    """What a slice was last notified of, and at how many looks since then it, or one of its hosts, was missing."""
+    """What a slice was last notified of, and how many polls since then missed the slice or one of its hosts."""
 
     group: str
     phase: Phase
@@ -87,7 +87,7 @@ def reconcile(
     for sighting in _one_per_slice(sightings):
         before = known.get(sighting.slice_id)
         table[sighting.slice_id] = now = _seen(before, sighting, at=at.timestamp(), rules=rules)
-        # A slice that is still being created knows so from the answer to its create call.
+        # No notification of CREATING: the slice workflow knows it from its own create call.
         if now.phase is not Phase.CREATING if before is None else before.is_news(now):
             notifications.append(Notification(sighting.slice_id, sighting.group, _as_notified(sighting, now)))
     for slice_id, before in known.items():
@@ -102,7 +102,7 @@ def reconcile(
 
 
 def _as_notified(sighting: Sighting, now: LastNotified) -> Sighting:
-    """The sighting with what earlier looks add to it."""
+    """The sighting with the phase and lost hosts that follow from earlier polls."""
     failure = None if now.healthy else sighting.failure
     return sighting.model_copy(update={"phase": now.phase, "lost_hosts": now.lost_hosts, "failure": failure})
 
@@ -182,7 +182,7 @@ def never_notified(known: Mapping[str, LastNotified], ledger: Iterable[Slice]) -
 def recalled(known: Mapping[str, LastNotified], ledger: Iterable[Slice]) -> NotifiedTable:
     """The table completed from the ledger, for slices that were created at this location.
 
-    Without an entry, a slice that vanished before the first look would never be missed.
+    Without an entry, a slice that disappeared before the first poll would never be reported as missing.
     """
     table = dict(known)
     for piece in ledger:
@@ -247,7 +247,7 @@ def _one_per_slice(sightings: Iterable[Sighting]) -> list[Sighting]:
 
 
 def _seen(before: LastNotified | None, sighting: Sighting, *, at: float, rules: InventoryRules) -> LastNotified:
-    """The entry after a look. A healthy slice stays so until its hosts were checked and silent for long enough, or it leaves.
+    """The entry after a poll. A healthy slice stays healthy until checked hosts were silent for long enough, or it leaves.
 
     A host that has lost its address, or its machine, is silent. Hosts that answer run, whatever phase the cloud shows.
     """

@@ -87,7 +87,7 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
 
 
 def _left_behind(piece: Slice, before: ScaleGroup | None, after: ScaleGroup | None) -> Slice:
-    """The slice with those facts of its group that the new configuration no longer has."""
+    """The slice with its own copy of the pool, chips and location that the new configuration no longer has for its group."""
     facts: dict[str, Any] = {}
     if before is not None and after is None and before.pool is not None:
         facts = {"pool": before.pool, "chips": before.chips_per_slice}
@@ -120,7 +120,7 @@ def _with_source(state: AutoscalerState, name: str, source: SourceDemand) -> dic
 
 
 def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
-    """Usage of known slices; that of unknown ones would stay for ever. An idle draining slice is confirmed empty.
+    """Keep the usage of known slices only: nothing would remove any other. An idle draining slice is confirmed empty.
 
     During a recovery the ledger is incomplete, so usage of unknown slices is kept until it ends.
     """

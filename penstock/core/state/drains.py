@@ -14,7 +14,7 @@ TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
 
 
 def with_drains(slices: Iterable[Slice], drains: Mapping[str, DrainTerms | None]) -> tuple[Slice, ...]:
-    """The slices, those named with the terms given; None ends a drain."""
+    """The slices with the drain terms in `drains`, by slice id; None ends a drain."""
     return tuple(p.model_copy(update={"drain": drains[p.id]}) if p.id in drains else p for p in slices)
 
 
@@ -28,7 +28,7 @@ def commands_sent(state: AutoscalerState, event: CommandsSent) -> Changes:
 
 
 def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
-    """The slice is no capacity from now on and receives the command. A forced drain stays forced until it is cancelled."""
+    """The slice stops counting as capacity and receives the command. A forced drain stays forced until it is cancelled."""
     piece = state.by_id.get(event.slice_id)
     if piece is None:
         return {"matters": False}

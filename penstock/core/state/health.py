@@ -1,4 +1,4 @@
-"""Blocks: which groups a failure stops, for how long, and what ends it."""
+"""Blocks of groups after failures: which groups, for how long, and what ends a block."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -62,7 +62,7 @@ def after_failure(
     age: timedelta,
     backoff: Backoff,
 ) -> tuple[Block, ...]:
-    """The blocks after a slice of the group failed at an age. Slices that fail together count as one failure."""
+    """The blocks after a slice of the group failed; `age` is how long it existed. Slices that fail together count once."""
     kept = {BlockKey.of(block): block for block in blocks if not _is_forgotten(block, at)}
     if failure.kind in _DIED and age >= YOUNG:
         return tuple(kept.values())
@@ -123,7 +123,7 @@ def after_refused_look(
 
 
 def after_look(blocks: Sequence[Block], groups: Sequence[ScaleGroup]) -> tuple[Block, ...]:
-    """The location of the groups was listed: blocks that came of failed listings end."""
+    """The location of the groups was listed: blocks caused by failed listings end."""
     return tuple(block for block in blocks if not (block.looking and any(covers(block, group) for group in groups)))
 
 
@@ -173,7 +173,7 @@ def blocks_of(health: Mapping[str, Health], at: datetime) -> tuple[Block, ...]:
 
 
 def _covered(failure: Failure, group: ScaleGroup) -> BlockKey:
-    """What a failure blocks: a quota or permission names it, a rate limit covers the account, any other failure the group."""
+    """What a failure blocks: the scope that a quota or permission error names, the account for a rate limit, else the group."""
     account, family = group.provider.account, _family(failure.kind)
     if failure.kind is FailureKind.RATE_LIMIT or failure.scope is Scope.PROJECT:
         return BlockKey("project", account, account, family)
@@ -208,7 +208,7 @@ def _verdict(failure: Failure, failures: int, *, at: datetime, backoff: Backoff)
         case FailureKind.PERMISSION:
             return Availability.DISABLED, at + PERMISSION_BLOCK
         case FailureKind.PREEMPTED | FailureKind.HOST_LOST | FailureKind.GONE:
-            # One early death is bad luck and is replaced at once; a second consecutive one is a property of the group.
+            # One slice lost early is replaced at once; a second one in a row blocks the group.
             return Availability.BACKOFF, at + (_grown(first, longest, failures - 1) if failures > 1 else timedelta())
         case _:
             return Availability.BACKOFF, at + _grown(first, longest, failures)

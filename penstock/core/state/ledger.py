@@ -1,4 +1,4 @@
-"""The ledger's handlers: orders enter it, workflows start, and reports of slices move, judge and remove its entries."""
+"""Event handlers of the ledger: record orders and started workflows, apply slice reports, remove ended slices."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ KEPT_FAILURES = 20
 
 
 def decided(state: AutoscalerState, event: Decided) -> Changes:
-    """Launches enter the ledger and drains begin, unless the state has changed since so that they no longer apply."""
+    """Add launches and begin drains; neither if the cluster was reconfigured, paused or deleted meanwhile, or recovers."""
     orders = event.orders
     kept: Changes = {"orders": orders.model_copy(update={"launches": ()}), "evaluations": state.evaluations + 1}
     stale = orders.config_revision != state.config_revision
@@ -174,7 +174,7 @@ class _LedgerUpdate:
 
 
 def _drain_after(before: Slice, report: SliceReport) -> DrainTerms | None:
-    """The terms of a slice's drain: none once it serves again; an order that the slice has not read yet stands."""
+    """The terms of a slice's drain: none once it serves again; a drain that the slice has not received yet is kept."""
     if report.state is SliceState.READY and not before.state.in_flight:
         return None
     return before.drain or report.drain

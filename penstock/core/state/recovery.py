@@ -1,4 +1,4 @@
-"""Reports of audits: orphans are adopted, missing slices leave the ledger, and a recovery ends when nothing is awaited."""
+"""Event handlers of audits and recoveries: adopt orphans, remove missing slices, end a recovery."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -61,7 +61,7 @@ def _reconciled(state: AutoscalerState, event: LocationReported) -> Changes:
 
 
 def _is_wanted(state: AutoscalerState, sighting: Sighting, at: datetime) -> bool:
-    """Whether to adopt an orphan now: to use it, or to delete it. One of an unknown group has its grace first."""
+    """Whether to adopt an orphan now, to use or delete it. One of a group that is not configured gets `orphan_grace` first."""
     config = state.config
     if config is None or _state_at(sighting.phase) is None:
         return False
@@ -141,7 +141,7 @@ def reports_collected(state: AutoscalerState, event: ReportsCollected) -> Change
 
 
 def _recovering(state: AutoscalerState, recovery: Recovery) -> Changes:
-    """The recovery, or its end. The one that closes a cluster is the last if the ledger is still empty."""
+    """Continue the recovery, or end it. At the end of a closing one, the cluster is verified if the ledger is still empty."""
     if not recovery.reports_collected or recovery.waiting:
         return {"recovery": recovery}
     return {"recovery": None, "verified": recovery.closing and not state.slices}

@@ -1,4 +1,4 @@
-"""Demand by revisions: apply what fits, ignore what is old, and request a snapshot for anything else."""
+"""Apply demand snapshots and deltas by revision: ignore old ones, request a resync where a delta does not fit."""
 
 from penstock.core.state.events import DemandDelta, DemandRefused, DemandSnapshot
 from penstock.core.state.state import PartialDemand, SourceDemand

@@ -1,4 +1,4 @@
-"""Read the signals of controllers, slices and inventories into events; an unusable signal becomes a rejection."""
+"""Parse the signals of controllers, slices and inventories into events; an unusable signal becomes a rejection."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -119,7 +119,7 @@ def _slices_reported(_state: AutoscalerState, raw: bytes, at: datetime) -> Event
 
 
 def _location_reported(_state: AutoscalerState, raw: bytes, _at: datetime) -> Events:
-    """At the report's own time: slices start because of it, and a recorded time is the same on every replay."""
+    """The event has the report's time: slices start because of it, and a recorded time is the same on every replay."""
     report = read(LocationReport, raw)
     return (LocationReported(at=report.at, report=report),)
 

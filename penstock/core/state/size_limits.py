@@ -62,7 +62,7 @@ def _too_much_else(state: AutoscalerState, event: ConfigApplied | CapacityReques
     before, after = (len(each.model_dump_json(exclude={"demand"}).encode()) for each in (state, apply(state, event)))
     if after <= max(before, LARGEST_REST):
         return None
-    field, fix = ("groups", "configure fewer") if isinstance(event, ConfigApplied) else ("wants", "write count for equal wants")
+    field, fix = ("groups", "configure fewer") if isinstance(event, ConfigApplied) else ("wants", "write `count` for equal items")
     return f"{field}: with them the state without demand takes {after} bytes, the limit is {LARGEST_REST}; {fix}"
 
 

@@ -1,4 +1,4 @@
-"""The first state of a slice workflow, from the ledger and the configuration; and the locations a configuration uses."""
+"""Derived from the configuration: the spec and initial state of a slice workflow, and the locations in use."""
 
 from datetime import datetime
 

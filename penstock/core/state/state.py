@@ -66,8 +66,8 @@ class Block(Value):
     """Why nothing is created for a group, or for all that a quota, permission or rate limit covers, and until when.
 
     `subject` is a group, or a zone or region of the provider `account`, or all of that account. Consecutive `failures` make it
-    longer; it is kept for a while after its end, so that they can be counted. A block with `looking` came of a failed listing and
-    ends with the first listing that succeeds.
+    longer; it is kept for a while after its end, so that they can be counted. `looking` marks a block
+    caused by a failed listing; it ends with the first listing that succeeds.
     """
 
     scope: BlockScope
@@ -110,7 +110,7 @@ class AutoscalerState(Value):
     blocks: tuple[Block, ...] = ()
     outbox: tuple[SliceCommand, ...] = ()
     orders: Orders | None = None
-    """Those of the last decision, without its launches."""
+    """Orders of the last decision, without its launches."""
     evaluations: int = 0
     version: int = 0
     input_version: int = 0
@@ -141,7 +141,7 @@ class AutoscalerState(Value):
         return tuple(piece for piece in self.slices if piece.drain is not None)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields replaced. What is derived from the ledger is not copied along with a new ledger."""
+        """A copy with some fields replaced. Cached properties of the ledger are not copied if the ledger is replaced."""
         copied = super().model_copy(update=update, deep=deep)
         if update and "slices" in update:
             for derived in ("by_id", "unstarted"):
@@ -157,7 +157,7 @@ class AutoscalerState(Value):
 class Changes(TypedDict, total=False):
     """The fields of a state that an event changes, with their new values. A misspelt field is a type error.
 
-    `matters` is no field: it counts what may change a decision, where the type of the event alone does not say.
+    `matters` is not a state field: it counts changes that may affect a decision, if the type of the event does not say.
     """
 
     matters: int
@@ -190,7 +190,7 @@ MOST_ADDRESSES = 20_000
 
 
 def kept_addresses(hosts: tuple[HostAddress, ...], held: int) -> tuple[HostAddress, ...]:
-    """The addresses of a slice's hosts if the ledger has room for them beside those it holds, else none."""
+    """The addresses of a slice's hosts; none if the ledger, which holds `held`, would exceed its limit."""
     return hosts if held + len(hosts) <= MOST_ADDRESSES else ()
 
 

@@ -1,4 +1,4 @@
-"""Read the updates of operators and controllers into events and an answer; an impossible one is refused with its fix."""
+"""Parse the updates of operators and controllers into events and a result; refusals say how to fix the request."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -95,7 +95,7 @@ def test_a_slice_that_is_listed_again_was_never_missing() -> None:
         assert not watch.look(RUNNING, seconds=60)
 
 
-def test_an_incomplete_listing_is_evidence_of_presence_and_none_of_absence() -> None:
+def test_an_incomplete_listing_shows_what_exists_and_not_what_is_missing() -> None:
     watch = Watch(s1=WELL, s2=WELL)
     for _ in range(10):
         assert not watch.look(RUNNING, seconds=60, complete=False)

@@ -1,4 +1,4 @@
-"""Slices are told to go: drains, their ends, and commands that say so."""
+"""Drains: how they are ordered, cancelled and confirmed, and the commands that slices receive."""
 
 from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, DeleteCommand, DrainCommand
 from penstock.core.answers.snapshot import snapshot_of
