@@ -8,8 +8,8 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.providers.open_providers import Providers
 from activities.providers.port import Invalid, Listing, Order, PermissionDenied, Provider, ProviderError, Ref
-from activities.providers.registry import Providers
 from activities.provision import failure_of
 from activities.temporal_reads import (
     CachedReadings,
@@ -24,9 +24,9 @@ from penstock.contract import names
 from penstock.contract.inventories import LocationReport, WatchedLocation
 from penstock.contract.requests import AuditRequest
 from penstock.contract.slices import SliceReport, SliceReports
-from penstock.core.slices.audit import Findings, findings
+from penstock.core.slices.audit import AuditFindings, audit_findings
 from penstock.core.slices.lifecycle import report_of
-from penstock.core.state.health import after_look
+from penstock.core.state.blocks import after_listing
 from penstock.core.state.specs import is_configured, locations_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import Phase
@@ -63,7 +63,7 @@ class Audit:
         found = await self._confirmed(listing, suspects, reading) if any(suspects) else suspects
         if found is None:
             return None
-        await self._make_known(found.unreported)
+        await self._report_unknown_slices(found.unreported)
         return LocationReport(
             location=self._location.location,
             at=datetime.now(UTC),
@@ -73,7 +73,7 @@ class Audit:
             missing=found.missing,
         )
 
-    def _to_adopt(self, found: Findings, state: AutoscalerState) -> Sequence[Sighting]:
+    def _to_adopt(self, found: AuditFindings, state: AutoscalerState) -> Sequence[Sighting]:
         """Orphans that need a workflow: not those that are already being deleted.
 
         At a location that is no longer configured, only as many as one signal carries; the next audit reports the rest.
@@ -83,12 +83,12 @@ class Audit:
 
     def _findings(
         self, sightings: Sequence[Sighting], state: AutoscalerState, *, running: Iterable[str], complete: bool
-    ) -> Findings:
+    ) -> AuditFindings:
         present = {sighting.slice_id for sighting in sightings}
         ours = [piece for piece in state.slices if piece.id in present or may_be_at(self._location, state, piece)]
-        return findings(sightings, ledger=ours, running={*running}, complete=complete)
+        return audit_findings(sightings, ledger=ours, running={*running}, complete=complete)
 
-    async def _confirmed(self, listing: Listing, suspects: Findings, reading: ClusterReading) -> Findings | None:
+    async def _confirmed(self, listing: Listing, suspects: AuditFindings, reading: ClusterReading) -> AuditFindings | None:
         """The findings that still hold after reading the workflows, then the cloud, then the ledger again, in this order.
 
         So a slice that started or ended during the first readings is seen in its present state.
@@ -124,7 +124,7 @@ class Audit:
 
         return dict(zip(groups, await gather_limited(groups.items(), exists), strict=True))
 
-    async def _without_unchecked(self, found: Findings, exists: dict[str, bool], state: AutoscalerState) -> Findings:
+    async def _without_unchecked(self, found: AuditFindings, exists: dict[str, bool], state: AutoscalerState) -> AuditFindings:
         """Only findings whose slices were looked up; a slice that exists here or was ordered elsewhere is not missing."""
         elsewhere = await self._ordered_elsewhere([state.by_id[slice_id] for slice_id in found.missing])
         missing = (i for i in found.missing if exists.get(i) is False and i not in elsewhere)
@@ -142,7 +142,7 @@ class Audit:
             if lifecycle is not None and lifecycle.spec.location.key != self._location.key
         }
 
-    async def _make_known(self, sightings: Sequence[Sighting]) -> None:
+    async def _report_unknown_slices(self, sightings: Sequence[Sighting]) -> None:
         lifecycles = await gather_limited(
             sightings, lambda one: lifecycle_of(self._client, self._location.cluster, one.group, one.slice_id)
         )
@@ -150,7 +150,7 @@ class Audit:
         await send_reports(self._client, self._location.cluster, reports)
 
 
-def _groups_of(suspects: Findings, state: AutoscalerState) -> dict[str, str]:
+def _groups_of(suspects: AuditFindings, state: AutoscalerState) -> dict[str, str]:
     """The groups of orphans and missing slices, by slice id."""
     groups = {sighting.slice_id: sighting.group for sighting in suspects.orphans}
     return groups | {slice_id: state.by_id[slice_id].group for slice_id in suspects.missing}
@@ -262,7 +262,7 @@ def was_refused(location: WatchedLocation, state: AutoscalerState | None) -> boo
     config = state.config if state else None
     if state is None or config is None or not any(block.looking for block in state.blocks):
         return False
-    return after_look(state.blocks, [group for group in config.groups if group.location.key == location.key]) != state.blocks
+    return after_listing(state.blocks, [group for group in config.groups if group.location.key == location.key]) != state.blocks
 
 
 def refusal(location: WatchedLocation, error: PermissionDenied | Invalid) -> ApplicationError:

@@ -12,9 +12,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from activities.clock_skew import compare_clocks
-from activities.providers.kinds import SampleOrder, runtime_of
+from activities.providers.open_providers import Providers
 from activities.providers.port import Invalid, PermissionDenied, ProviderError
-from activities.providers.registry import Providers
+from activities.providers.runtime import SampleOrder, runtime_of
 from activities.provision import order_of
 from activities.temporal_reads import gather_limited, state_of
 from penstock.contract import names

@@ -11,8 +11,8 @@ from temporalio.exceptions import ApplicationError
 from activities.heartbeats import BEAT_SECONDS
 from activities.metrics import count_create_error
 from activities.providers import port
+from activities.providers.open_providers import Providers
 from activities.providers.port import FailureKind, Gone, Order, Queued, Sighting
-from activities.providers.registry import Providers
 from activities.wakeups import Wakeups
 from penstock.contract import names
 from penstock.contract.metrics import TRANSIENT

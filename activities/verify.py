@@ -9,8 +9,8 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from activities.providers.open_providers import Providers
 from activities.providers.port import ProviderError
-from activities.providers.registry import Providers
 from activities.temporal_reads import (
     gather_limited,
     is_running,
@@ -34,7 +34,7 @@ LEAST_SECONDS, MOST_SECONDS = 2.0, 10.0
 """Pause between the two readings of a difference, so that a report in flight can arrive."""
 
 
-class Look(NamedTuple):
+class ClusterComparison(NamedTuple):
     """One reading of ledger, workflows and clouds."""
 
     state: AutoscalerState
@@ -84,7 +84,7 @@ class VerifyActivities:
             unlisted=look.unlisted,
         )
 
-    async def _look(self, cluster: str) -> Look:
+    async def _look(self, cluster: str) -> ClusterComparison:
         """Read the ledger first and the cloud last: the order in which a launch moves through them."""
         state = await self._state(cluster)
         running = await running_slices(self._client, cluster)
@@ -97,7 +97,7 @@ class VerifyActivities:
         going = [lifecycle for lifecycle in lifecycles if lifecycle is not None and not lifecycle.state.ended]
         locations = _locations(state, going, await watched_locations(self._client, cluster))
         listed = await gather_limited(locations, self._listed)
-        return Look(
+        return ClusterComparison(
             state=state,
             workflows={lifecycle.spec.slice_id: lifecycle for lifecycle in going},
             listed={location.key: items for location, (items, _) in zip(locations, listed, strict=True)},

@@ -24,8 +24,8 @@ from activities.audit import (
     was_refused,
 )
 from activities.heartbeats import beating
+from activities.providers.open_providers import Providers
 from activities.providers.port import Invalid, Listing, PermissionDenied, Phase, Provider, ProviderError, RateLimited, Sighting
-from activities.providers.registry import Providers
 from activities.temporal_reads import CachedReadings, ClusterReading, gather_limited, lifecycle_of, signal_if_running
 from activities.wakeups import Wakeups
 from penstock.contract import names
@@ -36,7 +36,7 @@ from penstock.core.slices.watch import Notification, NotifiedTable, Unconfirmed
 from penstock.core.state.specs import is_configured, locations_of
 from penstock.core.state.state import AutoscalerState
 
-LIVELY_LOOKS = 5
+QUICK_LOOKS = 5
 """Quick looks after a wake-up: a cloud may take a moment to list what it has just accepted."""
 EMPTY_AUDITS = 2
 """Consecutive audits that must find a location unconfigured and empty before its watch ends."""
@@ -100,7 +100,7 @@ class _Watch:
         self._unconfirmed = Unconfirmed()
         self._looked_at = time.monotonic()
         self._audited_at = -math.inf
-        self._lively = LIVELY_LOOKS
+        self._quick_looks_left = QUICK_LOOKS
         self._empty_audits = 0
         self._last: Listing | None = None
 
@@ -123,7 +123,7 @@ class _Watch:
     async def _once(self, provider: Provider) -> WatchResult | None:
         """One poll, and an audit if one is due; returns the result of the round if either ends it."""
         elapsed, self._looked_at = time.monotonic() - self._looked_at, time.monotonic()
-        self._lively = max(0, self._lively - 1)
+        self._quick_looks_left = max(0, self._quick_looks_left - 1)
         listing = self._last = await provider.list(self._location.name, cluster=self._location.cluster)
         await self._look(provider, listing, elapsed=elapsed)
         if time.monotonic() - self._audited_at < self._location.rules.audit_seconds:
@@ -276,7 +276,11 @@ class _Watch:
     def _pause(self) -> float:
         """Seconds until the next look: few after a wake-up and while a slice is starting or leaving."""
         rules = self._location.rules
-        return min(rules.look_seconds, rules.rest_seconds) if self._lively else reconciliation.pause_after(self._known, rules)
+        return (
+            min(rules.look_seconds, rules.rest_seconds)
+            if self._quick_looks_left
+            else reconciliation.pause_after(self._known, rules)
+        )
 
     async def _wait(self, seconds: float) -> None:
         """Wait until the next look is due, or an activity at this location wakes the watch.
@@ -285,7 +289,7 @@ class _Watch:
         """
         shortest = min(self._location.rules.look_seconds, seconds)
         if await self._wakeups.wait(self._location.cluster, self._location.key, seconds):
-            self._lively = LIVELY_LOOKS
+            self._quick_looks_left = QUICK_LOOKS
             await asyncio.sleep(max(0.0, self._looked_at + shortest - time.monotonic()))
 
 

@@ -8,9 +8,9 @@ from bench.cases import Amounts, Case, load_case, load_cases, whole_task_cost_bo
 from bench.measuring import output_of, peak_megabytes, progress, timed
 from bench.ray_peer import RayAnswer, ask_ray, ray_python
 from penstock.core.decision.decide import decide
-from penstock.model.building import DemandBuilder
 from penstock.model.cluster import ClusterConfig, Placement, ScaleGroup
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import DemandBuilder
 from penstock.model.shape import Gang, GangPlacement, Shape
 from penstock.model.slices import HostUsage, Slice, SliceState
 from penstock.model.snapshot import Snapshot

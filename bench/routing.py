@@ -8,10 +8,10 @@ from itertools import pairwise
 from bench.measuring import output_of, peak_megabytes, progress, timed
 from bench.routing_workloads import GANG_SIZE, GroupSpec, Want, WorkloadSpec, groups_of, wants_of
 from penstock.core.decision.decide import decide
-from penstock.model.building import DemandBuilder, build_demand
 from penstock.model.cluster import ClusterConfig, ScaleGroup
 from penstock.model.decision import Decision
 from penstock.model.demand import Demand, Task, TaskGang
+from penstock.model.demand_builder import DemandBuilder, build_demand
 from penstock.model.shape import Shape
 from penstock.model.slices import Slice, SliceState
 from penstock.model.snapshot import Snapshot

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from bench.measuring import output_of, peak_megabytes, progress, timed
 from penstock.core.state.state import AutoscalerState, SourceDemand
-from penstock.model.building import DemandBuilder
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import DemandBuilder
 from penstock.model.resources import Resources
 from penstock.model.shape import Shape
 from penstock.model.slices import HostState, HostUsage, Slice, SliceState

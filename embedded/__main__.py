@@ -15,7 +15,7 @@ from embedded.data_dir import DataDir
 from embedded.launcher import Options, launch
 from embedded.processes import Ended, StartFailed
 from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
-from penstock.notes import DATA_DIR, GCP_DATA_DIR
+from penstock.local_service import DATA_DIR, GCP_DATA_DIR
 from worker.exits import MISUSED, fail, run_and_exit
 from worker.settings import BadSettings, settings_from
 from worker.telemetry import configure_runtime

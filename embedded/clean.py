@@ -6,7 +6,7 @@ import sys
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-from penstock.notes import DATA_DIR, LOCK, is_abandoned
+from penstock.local_service import DATA_DIR, LOCK, is_abandoned
 
 _MADE = (".venv", ".bench", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".import_linter_cache")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from penstock.notes import LOCK, Note
+from penstock.local_service import LOCK, Note
 from worker.settings import BadSettings
 
 _GITIGNORE = "# Data of an embedded Penstock; keep it out of version control.\n*\n"
@@ -62,7 +62,7 @@ class DataDir:
         return self.path / f"{name}.log"
 
     def write_notes(self, *, address: str, namespace: str, ui: str, sim: str | None) -> None:
-        """Leave the addresses of this service for `penstock.notes.read_note`, and the server's for Temporal's own tools."""
+        """Write the addresses of this service for `penstock.local_service`, and the server's for Temporal's own tools."""
         self.temporal_config.write_text(f'[profile.default]\naddress = "{address}"\nnamespace = "{namespace}"\n')
         for name, value in {"address": address, "ui": ui, "sim": sim}.items():
             if value is not None:

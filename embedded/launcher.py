@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import click
 
 from activities.providers.gcp import factory as gcp
-from activities.providers.gcp.packages import MISSING, google_installed
+from activities.providers.gcp.optional_imports import MISSING, google_installed
 from activities.providers.sim import SIM_URL
 from embedded.data_dir import DataDir
 from embedded.dev_server import Executable, downloaded_executable, installed_executable

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from embedded.data_dir import DataDir
-from penstock.notes import DATA_DIR, GCP_DATA_DIR
+from penstock.local_service import DATA_DIR, GCP_DATA_DIR
 
 
 def welcome(data_dir: DataDir, *, address: str, ui: str, demand: Path | None, changed: Path | None) -> str:

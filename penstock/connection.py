@@ -15,7 +15,7 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from penstock.contract.addresses import DEFAULT_ADDRESS
-from penstock.notes import read_note as read_note  # Exported: the one way to find a service of `make run`.
+from penstock.local_service import read_note as read_note  # Exported: the one way to find a service of `make run`.
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -10,7 +10,7 @@ from temporalio.worker import Worker
 from activities.audit import AuditActivities
 from activities.doctor import DoctorActivities
 from activities.evaluate import EvaluateActivities
-from activities.providers.registry import Providers
+from activities.providers.open_providers import Providers
 from activities.provision import ProvisionActivities
 from activities.recovery import RecoveryActivities, guard_inventories
 from activities.verify import VerifyActivities

@@ -5,8 +5,8 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 
-from activities.providers.kinds import runtime_of
 from activities.providers.port import Invalid
+from activities.providers.runtime import runtime_of
 from penstock.contract.inventories import WatchedLocation
 
 log = logging.getLogger("worker")

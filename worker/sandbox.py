@@ -21,7 +21,7 @@ PASSED_THROUGH = (
     "workflows.slice_telemetry",
     "workflows.policies",
     "workflows.ui.markdown_tables",
-    "workflows.ui.slice_timeline",
+    "workflows.ui.slice_details",
 )
 """Modules imported once per process instead of once per workflow. They hold values and functions without state. Tests check them
 with the strict runner.

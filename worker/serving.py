@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.connection import TLS_ADVICE, connect, connect_settings
 from worker.assembly import assembled
-from worker.attributes import Unregistered, register_attributes
+from worker.search_attributes import Unregistered, register_attributes
 from worker.settings import Settings
 
 log = logging.getLogger("worker")

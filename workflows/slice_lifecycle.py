@@ -31,7 +31,7 @@ from penstock.model.failures import Phase
 from penstock.model.sightings import Sighting
 from penstock.model.slices import SliceState
 from workflows import policies, slice_telemetry
-from workflows.ui.slice_timeline import slice_timeline
+from workflows.ui.slice_details import slice_timeline
 
 T = TypeVar("T")
 _STATE = SearchAttributeKey.for_keyword(names.STATE_ATTRIBUTE)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import aiohttp
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, ValidationError
 
-from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, Settings
 from activities.providers.port import Host, Invalid, Order, checked
+from activities.providers.runtime import Opener, ProcessContext, ProviderRuntime, Settings
 from activities.providers.sim import DEFAULT_TIMEOUT_SECONDS, SimProvider, text_setting
 from activities.secrets import UnresolvedSecret, resolve
 from penstock.contract.problems import path_text

@@ -8,7 +8,6 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 from yarl import URL
 
-from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, Settings
 from activities.providers.port import (
     Adopted,
     Conflict,
@@ -34,6 +33,7 @@ from activities.providers.port import (
     Transient,
     checked,
 )
+from activities.providers.runtime import Opener, ProcessContext, ProviderRuntime, Settings
 from penstock.contract.addresses import DEFAULT_SIM_URL
 from penstock.model.units import Moment
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from emulators.command_line import GRACE_SECONDS, LOOPBACK, port_errors, stop_signal, storage_errors
 from emulators.gcp.admin import AdminApi, errors_as_json
 from emulators.gcp.cloud import Cloud
 from emulators.gcp.compute_server import ComputeServer
@@ -17,7 +18,6 @@ from emulators.gcp.queued_resources import QueuedResources
 from emulators.gcp.store import GcpStore
 from emulators.gcp.tpu_methods import TpuMethods
 from emulators.gcp.tpu_server import TpuServer
-from emulators.serving import GRACE_SECONDS, LOOPBACK, port_errors, stop_signal, storage_errors
 from penstock.contract.addresses import GOOGLE_PORTS
 
 _PORT = click.IntRange(0, 65535)

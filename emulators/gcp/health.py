@@ -5,10 +5,10 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from emulators.command_line import LOOPBACK
 from emulators.gcp.cloud import Cloud
 from emulators.gcp.queued_resources import QueuedResources
 from emulators.gcp.records import Machine, QueuedResource
-from emulators.serving import LOOPBACK
 
 _LONGEST_WAIT_SECONDS = 1.0
 _SHORTEST_WAIT_SECONDS = 0.005

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from emulators.command_line import GRACE_SECONDS, LOOPBACK, port_errors, stop_signal, storage_errors
 from emulators.local.reconciler import Reconciler
 from emulators.local.server import application
 from emulators.local.store import LocalStore
-from emulators.serving import GRACE_SECONDS, LOOPBACK, port_errors, stop_signal, storage_errors
 from penstock.contract.addresses import LOCAL_PORT
 
 DEFAULT_GRACE_SECONDS = 10.0

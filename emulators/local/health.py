@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from emulators.serving import LOOPBACK
+from emulators.command_line import LOOPBACK
 
 _BACKLOG = 128
 

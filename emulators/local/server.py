@@ -9,11 +9,11 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from emulators.command_line import LOOPBACK
 from emulators.local.reconciler import Reconciler
 from emulators.local.slices import LocalRequest, LocalSlice, check_program
 from emulators.local.store import LocalStore
 from emulators.request_body import without_values
-from emulators.serving import LOOPBACK
 from emulators.sim.behaviour import Behaviour
 from emulators.sim.cloud import ApiError, Phase, Resource
 from emulators.sim.handlers import Handler, ResourceHandlers, errors_as_json

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from aiohttp import web
 
-from emulators.serving import GRACE_SECONDS, LOOPBACK, port_errors, stop_signal, storage_errors
+from emulators.command_line import GRACE_SECONDS, LOOPBACK, port_errors, stop_signal, storage_errors
 from emulators.sim.behaviour import Scenario, load_scenario
 from emulators.sim.server import application
 from emulators.sim.store import SimStore

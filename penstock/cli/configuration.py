@@ -16,8 +16,8 @@ from penstock.cli.terminal import print_json, terminal
 from penstock.config.cluster import load_cluster
 from penstock.contract.answers import Done
 from penstock.contract.error_codes import ErrorCode
-from penstock.model.changes import Change, config_changes
 from penstock.model.cluster import ClusterConfig
+from penstock.model.config_diff import Change, config_changes
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient

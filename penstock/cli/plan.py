@@ -20,8 +20,8 @@ from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
 from penstock.core.state.apply import replay
+from penstock.core.state.blocks import blocks_of
 from penstock.core.state.events import ConfigApplied, DemandSnapshot
-from penstock.core.state.health import blocks_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, Placement
 from penstock.model.demand import Demand

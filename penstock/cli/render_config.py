@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from penstock.cli.terminal import Prose
-from penstock.model.changes import Change, as_written
 from penstock.model.cluster import ClusterConfig
+from penstock.model.config_diff import Change, as_written
 
 
 def config_text(config: ClusterConfig) -> str:

@@ -15,7 +15,7 @@ from penstock.cli.sim_http import SimCalls
 from penstock.cli.terminal import terminal
 from penstock.contract.addresses import DEFAULT_SIM_URL
 from penstock.contract.error_codes import ErrorCode
-from penstock.notes import read_note
+from penstock.local_service import read_note
 from penstock.wording import listed, similar
 
 _EXAMPLES = "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import click
 
 from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
-from penstock.notes import read_note
+from penstock.local_service import read_note
 
 if TYPE_CHECKING:
     from temporalio.client import Client

@@ -14,8 +14,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.client.calls import Calls
+from penstock.client.demand_messages import DemandMessages, Tasks, as_demand, usage_parts
 from penstock.client.errors import NoSuchSlice, Refused
-from penstock.client.outbox import Outbox, Tasks, as_demand, usage_parts
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
 from penstock.contract.error_codes import ErrorCode
@@ -71,7 +71,7 @@ class AutoscalerClient:
         self._calls = Calls(client, cluster)
         self._task_queue = task_queue
         self._epoch = int(time.time() * 1000)
-        self._outboxes: dict[str, Outbox] = {}
+        self._outboxes: dict[str, DemandMessages] = {}
         self._one_at_a_time = asyncio.Lock()
         self._checked = time.monotonic()
 
@@ -106,7 +106,7 @@ class AutoscalerClient:
             outbox = self._outbox(source)
             accepted = await self._submit(outbox, demand)
             if accepted.resync_needed or (accepted.epoch, accepted.revision) != outbox.stamp:
-                outbox.begin_again(after=accepted.epoch)
+                outbox.start_new_epoch(after=accepted.epoch)
                 accepted = await self._submit(outbox, demand)
             return accepted
 
@@ -259,10 +259,10 @@ class AutoscalerClient:
         """Return once a deleted cluster's autoscaler has ended."""
         await self._calls.end()
 
-    def _outbox(self, source: str) -> Outbox:
-        return self._outboxes.setdefault(source, Outbox(source, self._epoch))
+    def _outbox(self, source: str) -> DemandMessages:
+        return self._outboxes.setdefault(source, DemandMessages(source, self._epoch))
 
-    async def _submit(self, outbox: Outbox, demand: Any) -> Accepted:
+    async def _submit(self, outbox: DemandMessages, demand: Any) -> Accepted:
         accepted: Accepted | None = None
         for message in outbox.messages(demand):
             accepted = await self._calls.update(names.SUBMIT_DEMAND, message, Accepted)
@@ -288,7 +288,7 @@ class AutoscalerClient:
             if sent.get(source) != outbox.stamp:
                 continue
             if applied is None or applied.resync_needed or (applied.epoch, applied.revision) != outbox.stamp:
-                outbox.begin_again(after=applied.epoch if applied else -1)
+                outbox.start_new_epoch(after=applied.epoch if applied else -1)
 
     async def _order(self, name: str, message: Any) -> Done:
         return await self._calls.update(name, message, Done)

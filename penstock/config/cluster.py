@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
-from penstock.model.providers import KINDS, kind_of
+from penstock.model.provider_kinds import KINDS, kind_of
 from penstock.model.units import parse_count
 from penstock.wording import did_you_mean
 

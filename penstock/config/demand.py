@@ -9,8 +9,8 @@ from pydantic import ValidationError, model_validator
 from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, problems_of
 from penstock.contract.tasks import DemandItem
-from penstock.model.building import build_demand
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import build_demand
 from penstock.model.value import JsonSchema, Value
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from penstock.config.json_lines import Located, located
+from penstock.config.json_line_numbers import Located, located
 from penstock.config.problems import BadInput, Problem, line_of
 from penstock.contract.problems import path_text
 from penstock.model.cluster import Where

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.cluster import ClusterConfig, Where
-from penstock.model.slices import Health, HostUsage, Launched, Slice, SliceUsage, StandingRequest
+from penstock.model.slices import Health, HostUsage, RecentLaunch, Slice, SliceUsage, StandingRequest
 from penstock.model.units import Moment, Positive
 from penstock.model.value import Value
 from penstock.wording import similar
@@ -46,7 +46,7 @@ class SlicesFile(Value):
     slices: tuple[SliceItem, ...] = ()
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
-    launched: tuple[Launched, ...] = ()
+    launched: tuple[RecentLaunch, ...] = ()
 
     def all_slices(self) -> tuple[Slice, ...]:
         """Every slice, repeated ones one by one."""

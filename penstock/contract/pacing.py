@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.slices import SliceSpec
-from penstock.model.providers import kind_of
+from penstock.model.provider_kinds import kind_of
 
 
 def creates_queue(task_queue: str, account: str) -> str:

@@ -31,7 +31,7 @@ class SliceSpec(Value):
     """Why it was launched: demand, minimum, warm, …; `adopted` if an audit found it in the cloud."""
 
 
-class Move(Value):
+class Transition(Value):
     """One line of a slice's timeline: the state it entered, when, and why."""
 
     state: SliceState
@@ -62,7 +62,7 @@ class SliceLifecycle(Value):
     """Number of changes so far."""
     reported: Count = 0
     """Number of the last change that the autoscaler received."""
-    moves: tuple[Move, ...] = ()
+    moves: tuple[Transition, ...] = ()
 
 
 class DrainCommand(WireMessage):

@@ -8,9 +8,9 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from penstock.contract.problems import BadMessage, describe_errors
-from penstock.model.building import Batch, DemandBuilder, build_demand, joined
-from penstock.model.bulk import in_bulk
 from penstock.model.demand import MOST_TASKS, Demand, Task, TaskGang, TaskId
+from penstock.model.demand_builder import Batch, DemandBuilder, build_demand, joined
+from penstock.model.gc_pause import gc_paused
 from penstock.model.runs import Fault, FaultCode
 from penstock.model.shape import Gang, Shape
 from penstock.model.units import Positive
@@ -68,7 +68,7 @@ _ITEMS: TypeAdapter[list[DemandItem]] = TypeAdapter(list[DemandItem])
 _TASK_ID: TypeAdapter[str] = TypeAdapter(TaskId)
 
 
-@in_bulk
+@gc_paused
 def demand_of(written: Sequence[Any]) -> Demand:
     """Read a list of tasks into demand. Each invalid task becomes an entry with a fault, after the valid ones.
 

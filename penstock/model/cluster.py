@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from penstock.model.constraints import Scalar
 from penstock.model.location import Location
-from penstock.model.providers import kind_of
+from penstock.model.provider_kinds import kind_of
 from penstock.model.resources import GPU, TPU, Resources
 from penstock.model.shape import DeviceType
 from penstock.model.tpu import TpuVariant, tpu_variant
@@ -55,7 +55,7 @@ DEFAULT_LONGEST_BACKOFF_SECONDS = 1800.0
 GREATEST_GROWTH = 1_000_000.0
 """Upper bound of the setting: a larger growth limit would never bind."""
 
-NOWHERE = "anywhere"
+NO_ZONE = "anywhere"
 """The location name of groups without a zone."""
 DISAGREEMENT = "disagreement"
 """Pydantic error type for parts of a configuration that contradict each other."""
@@ -92,7 +92,7 @@ class GroupDevice(Value):
     variant: str | None = None
 
 
-class Provider(Value):
+class ProviderConfig(Value):
     """The cloud that creates the slices: its kind, and the settings of that kind."""
 
     model_config = Value.model_config | {"extra": "allow"}
@@ -111,7 +111,7 @@ class Provider(Value):
         return f"{self.kind}:{account}" if account else self.kind
 
 
-class Evaluation(Value):
+class EvaluationConfig(Value):
     """How often the cluster is evaluated."""
 
     interval_seconds: Seconds = Field(default=DEFAULT_EVALUATION_SECONDS, alias="interval")
@@ -169,7 +169,7 @@ class ScaleGroup(Value):
     timeouts: Timeouts = Timeouts()
     queued: bool = False
     """Whether create requests wait in the cloud's queue when it has no capacity."""
-    provider: Provider = Provider()
+    provider: ProviderConfig = ProviderConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -217,7 +217,7 @@ class ScaleGroup(Value):
     def location(self) -> Location:
         """Where its slices are created and listed. Not cached: a copy with another zone or provider would keep the old one."""
         provider = self.provider
-        return Location(provider=provider.kind, account=provider.account, name=self.zone or NOWHERE, settings=provider.settings)
+        return Location(provider=provider.kind, account=provider.account, name=self.zone or NO_ZONE, settings=provider.settings)
 
     @cached_property
     def region(self) -> str | None:
@@ -262,7 +262,7 @@ class ClusterConfig(Value):
     conserve_accelerators: bool = True
     patience_seconds: Seconds = Field(default=DEFAULT_PATIENCE_SECONDS, alias="patience")
     ready_grace_seconds: Seconds = Field(default=DEFAULT_READY_GRACE_SECONDS, alias="ready_grace")
-    evaluation: Evaluation = Evaluation()
+    evaluation: EvaluationConfig = EvaluationConfig()
     inventory: InventoryRules = InventoryRules()
     backoff: Backoff = Backoff()
     pools: tuple[Pool, ...] = ()

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, TypeAdapter, WrapValidator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
-from penstock.model.bulk import in_bulk
+from penstock.model.gc_pause import gc_paused
 from penstock.model.location import Location
 from penstock.model.packed import PackedSchema, pack, unpack
 from penstock.model.resources import Resources, Vector
@@ -33,7 +33,7 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-@in_bulk
+@gc_paused
 def _pack_slices(slices: tuple[Slice, ...]) -> str:
     """Distinct locations, all hosts, and a column per field of `Slice`: `location` is a position, `hosts` a count."""
     if not slices:
@@ -51,7 +51,7 @@ def _pack_slices(slices: tuple[Slice, ...]) -> str:
     return pack([[json.loads(location) for location in locations], hosts, columns])
 
 
-@in_bulk
+@gc_paused
 def _unpack_slices(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     if not isinstance(value, str):
         return validate(value)
@@ -67,7 +67,7 @@ def _unpack_slices(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     return _SLICES.validate_python(_rows(columns))
 
 
-@in_bulk
+@gc_paused
 def _pack_usage(usage: Mapping[str, SliceUsage]) -> str:
     """Slice ids, hosts per slice, distinct resources, and a column per field of `HostUsage`: `reserved` is a position."""
     table: dict[Vector | None, int] = {}
@@ -79,7 +79,7 @@ def _pack_usage(usage: Mapping[str, SliceUsage]) -> str:
     return pack([list(usage), [len(hosts) for hosts in usage.values()], list(table), columns])
 
 
-@in_bulk
+@gc_paused
 def _unpack_usage(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     if not isinstance(value, str):
         return validate(value)

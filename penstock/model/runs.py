@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import PlainSerializer, TypeAdapter, ValidationInfo, WrapValidator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
-from penstock.model.bulk import in_bulk
+from penstock.model.gc_pause import gc_paused
 from penstock.model.packed import PackedSchema, longest, pack_ints, unpack_ints
 from penstock.model.value import Value
 
@@ -48,7 +48,7 @@ class Run(NamedTuple):
 _RARE: TypeAdapter[tuple[tuple[HostRef, ...], Fault | None]] = TypeAdapter(tuple[tuple[HostRef, ...], Fault | None])
 
 
-@in_bulk
+@gc_paused
 def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
     """Integer fields as packed columns; `apart` and `fault`, which few runs have, by position."""
     rare = {i: _RARE.dump_python((run.apart, run.fault), mode="json") for i, run in enumerate(runs) if run.apart or run.fault}
@@ -56,7 +56,7 @@ def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
     return [*map(pack_ints, numbers), rare]
 
 
-@in_bulk
+@gc_paused
 def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     """Decode packed runs. A plain list is hand-written input, so each run of it is validated."""
     if isinstance(value, tuple) and all(type(run) is Run for run in value):

@@ -194,7 +194,7 @@ class StandingRequest(Value):
     expires: Moment | None = None
 
 
-class Launched(NamedTuple):
+class RecentLaunch(NamedTuple):
     """Recently ordered slices, which `creates_per_minute` counts."""
 
     group: str

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Workload
-from penstock.model.slices import Health, Launched, Slice, SliceUsage, StandingRequest
+from penstock.model.slices import Health, RecentLaunch, Slice, SliceUsage, StandingRequest
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
@@ -19,4 +19,4 @@ class Snapshot(Value):
     usage: dict[str, SliceUsage] = Field(default_factory=dict)
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
-    launched: tuple[Launched, ...] = ()
+    launched: tuple[RecentLaunch, ...] = ()

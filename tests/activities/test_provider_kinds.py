@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from activities.doctor import _account, _accounts
-from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, SampleOrder, Settings, runtime_of
+from activities.providers.open_providers import Providers
 from activities.providers.port import Invalid, Listing, Order, Provider
-from activities.providers.registry import Providers
+from activities.providers.runtime import Opener, ProcessContext, ProviderRuntime, SampleOrder, Settings, runtime_of
 from penstock.config.cluster import load_cluster
 from penstock.config.problems import BadInput
 from penstock.contract.answers import Finding
@@ -18,7 +18,7 @@ from penstock.contract.inventories import WatchedLocation
 from penstock.contract.pacing import paced_accounts, queue_for
 from penstock.core.state.specs import locations_of, spec_of
 from penstock.model.cluster import ClusterConfig, ScaleGroup
-from penstock.model.providers import KINDS, ProviderKind
+from penstock.model.provider_kinds import KINDS, ProviderKind
 from worker.credentials import missing_credentials
 
 

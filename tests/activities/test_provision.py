@@ -11,12 +11,12 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import provision
 from activities.providers import port
+from activities.providers.open_providers import Providers
 from activities.providers.port import Labels, Ref
-from activities.providers.registry import Providers
 from activities.provision import MISTAKE_DELAY, ProvisionActivities, failure_of, order_of
 from activities.wakeups import Wakeups
 from penstock.contract.slices import CreateResult, SliceSpec
-from penstock.model.cluster import Provider, ScaleGroup
+from penstock.model.cluster import ProviderConfig, ScaleGroup
 from penstock.model.failures import Failure, FailureKind, Phase, Scope
 from penstock.model.location import Location
 from tests.activities.sim_cloud import SimCloud, sim_cloud
@@ -283,6 +283,6 @@ def test_an_order_has_the_settings_of_its_group() -> None:
 def test_the_location_of_a_group_is_named_by_account_and_zone_also_in_a_changed_copy() -> None:
     group = ScaleGroup.model_validate({"name": "g", "zone": "zone-a", "max_slices": 1, "host": {"cpu": 1}})
     assert group.location.key == "sim/zone-a"
-    provider = Provider.model_validate({"kind": "gce", "project": "p"})
+    provider = ProviderConfig.model_validate({"kind": "gce", "project": "p"})
     moved = group.model_copy(update={"provider": provider, "zone": "zone-b"})
     assert (moved.location.key, moved.location.settings) == ("gce:p/zone-b", {"project": "p"})

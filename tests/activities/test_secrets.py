@@ -53,7 +53,7 @@ def test_a_reference_to_nothing_names_its_field_and_repeats_no_secret(reference:
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_file_that_is_not_text_is_told_without_its_content(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_reported_without_its_content(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"hunter2\xff")
     with pytest.raises(UnresolvedSecret, match="is not text") as raised:
         resolve({"secret": f"file:{tmp_path / 'key'}"})

@@ -12,8 +12,8 @@ from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.render_slices import slices_view
 from penstock.config.cluster import load_cluster
 from penstock.contract.answers import Difference, DoctorReport, Finding, SlicePage, Verdict
-from penstock.model.changes import config_changes
 from penstock.model.cluster import ClusterConfig
+from penstock.model.config_diff import config_changes
 from penstock.model.slices import Slice, SliceState
 from tests.cli.statuses import NOW, ago, shown, words
 

@@ -6,7 +6,7 @@ from penstock.cli.render_clusters import ClusterSummary, clusters_view
 from penstock.cli.render_demand import demand_view, source_details
 from penstock.cli.render_slices import SliceDetails, slice_view
 from penstock.cli.ui_links import UiLinks, ui_address
-from penstock.contract.slices import Move, SliceLifecycle, SliceSpec
+from penstock.contract.slices import SliceLifecycle, SliceSpec, Transition
 from penstock.contract.tasks import demand_of
 from penstock.core.state.state import SourceDemand
 from penstock.model.failures import Failure, FailureKind
@@ -33,8 +33,8 @@ LIFECYCLE = SliceLifecycle(
     ordered_at=ago(60),
     born_at=ago(50),
     moves=(
-        Move(state=SliceState.BOOTING, at=ago(50), why="the cloud lists it"),
-        Move(state=SliceState.READY, at=ago(30), why="every host answers its health check"),
+        Transition(state=SliceState.BOOTING, at=ago(50), why="the cloud lists it"),
+        Transition(state=SliceState.READY, at=ago(30), why="every host answers its health check"),
     ),
 )
 LEDGER = Slice(id=SLICE_ID, group=GROUP, state=SliceState.READY, since=ago(30))

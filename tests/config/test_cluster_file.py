@@ -203,5 +203,5 @@ groups:
   - {name: a, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:1"}}
   - {name: b, host: {cpu: 4}, max_slices: 2, provider: {kind: local, url: "http://127.0.0.1:2"}}
 """
-    told = "differs from that of group a in the same location; make them equal, or use another zone"
-    assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {told}"]
+    message = "differs from that of group a in the same location; make them equal, or use another zone"
+    assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {message}"]

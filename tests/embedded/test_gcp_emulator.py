@@ -60,8 +60,8 @@ def test_the_example_of_googles_clouds_runs_in_one_command(embedded: Embedded) -
         verified = await asyncio.to_thread(penstock.json, "verify")
         assert verified["agrees"], verified
         assert verified["resources"] == sum(WANTED.values())
-        examined = await asyncio.to_thread(penstock.json, "doctor")
-        assert examined["healthy"], examined
+        report = await asyncio.to_thread(penstock.json, "doctor")
+        assert report["healthy"], report
 
         assert embedded.send(signal.SIGTERM) == 0
         await embedded.nothing_left()

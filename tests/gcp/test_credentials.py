@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from activities.providers.gcp import doctor
 from activities.providers.gcp.credentials import check_credentials
 from activities.providers.gcp.settings import Connection
+from activities.providers.open_providers import Providers
 from activities.providers.port import PermissionDenied, Scope
-from activities.providers.registry import Providers
 
 
 class _Tokens(BaseHTTPRequestHandler):
@@ -74,7 +74,7 @@ def one_sentence(sentence: str | None, *expected: str) -> None:
         assert words in sentence
 
 
-def test_nobody_logged_in_is_told_how_to_log_in(no_login: Path) -> None:
+def test_missing_credentials_are_reported_with_how_to_log_in(no_login: Path) -> None:
     one_sentence(check_credentials(), "No usable Google credentials")
 
 
@@ -83,7 +83,7 @@ def test_a_key_file_that_is_not_there_is_named(no_login: Path, monkeypatch: pyte
     one_sentence(check_credentials(), "nothing.json")
 
 
-def test_a_key_file_that_is_no_key_is_told(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_file_that_is_no_key_is_reported(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (no_login / "key.json").write_text("not a key")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(no_login / "key.json"))
     one_sentence(check_credentials(), "No usable Google credentials", "key.json")
@@ -109,7 +109,7 @@ def test_a_key_file_that_cannot_be_read_is_named_and_denies_every_call(no_login:
             assert file.name in asyncio.run(denied(kind))
 
 
-def test_a_file_of_gclouds_that_cannot_be_read_is_told(no_login: Path) -> None:
+def test_a_file_of_gclouds_that_cannot_be_read_is_reported(no_login: Path) -> None:
     (no_login / "gcloud").mkdir()
     (no_login / "gcloud" / "application_default_credentials.json").write_text("[]")
     one_sentence(check_credentials(), "the file written by gcloud cannot be read as credentials")
@@ -123,7 +123,7 @@ def test_the_doctor_tells_what_is_wrong_apart_from_what_to_do(no_login: Path, mo
     assert found.fix.startswith("Run `gcloud auth application-default login`")
 
 
-def test_a_key_that_google_refuses_is_told(no_login: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_google_refuses_is_reported(no_login: Path, tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file(no_login / "key.json", f"{tokens}/unknown")))
     one_sentence(check_credentials(), "Google refuses the credentials of this worker", "invalid_grant")
 

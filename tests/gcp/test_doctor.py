@@ -32,19 +32,19 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcpMachine]:
         yield running
 
 
-async def examined(stage: GcpStage) -> dict[str, Finding]:
+async def run_doctor(stage: GcpStage) -> dict[str, Finding]:
     """The doctor's findings, by subject."""
     report = await asyncio.to_thread(Commands(stage.machine.environment).json, "doctor")
     found = [Finding.model_validate(finding) for finding in report["findings"]]
     return {finding.subject: finding for finding in found}
 
 
-def test_what_is_well_on_googles_clouds_is_told(machine: GcpMachine) -> None:
+def test_passed_checks_of_googles_clouds_are_reported(machine: GcpMachine) -> None:
     async def play() -> None:
         async with staged(machine, tpu("v5e", "west-a"), vm("vm", "west-a")) as stage:
             await stage.autoscaler.submit_demand(gangs(1))
             await stage.quiet(v5e=1)
-            found = await examined(stage)
+            found = await run_doctor(stage)
             project, zone = stage.cloud.project, stage.cloud.zone("west-a")
             expected = {
                 "server",
@@ -66,7 +66,7 @@ def test_what_is_well_on_googles_clouds_is_told(machine: GcpMachine) -> None:
     asyncio.run(play())
 
 
-def test_quotas_labels_and_orders_that_need_attention_are_told_with_what_to_do(machine: GcpMachine) -> None:
+def test_quotas_labels_and_orders_that_need_attention_are_reported_with_what_to_do(machine: GcpMachine) -> None:
     groups = [
         vm("vm", "west-a"),
         gpu("l4", "west-a", machine_type="g2-standard-48"),
@@ -80,7 +80,7 @@ def test_quotas_labels_and_orders_that_need_attention_are_told_with_what_to_do(m
             await stage.cloud.behave("west-a", quota={"scope": "region", "limit": 2, "metric": "NVIDIA_L4_GPUS"})
             labels = {"penstock-cluster": stage.cluster, "penstock-group": "vm", "penstock-resource": "changed"}
             await stage.cloud.admin.add_stranger("changed", kind="instance", project=project, zone=zone, labels=labels)
-            found = await examined(stage)
+            found = await run_doctor(stage)
 
             region = zone.rpartition("-")[0]
             quota = found[f"gce:{project}: quotas in {region}"]
@@ -95,12 +95,12 @@ def test_quotas_labels_and_orders_that_need_attention_are_told_with_what_to_do(m
     asyncio.run(play())
 
 
-def test_a_clock_that_is_an_hour_off_is_told_with_what_to_do(machine: GcpMachine) -> None:
+def test_a_clock_that_is_an_hour_off_is_reported_with_what_to_do(machine: GcpMachine) -> None:
     async def play() -> None:
         async with cloud_of_an_hour_ago() as endpoint:
             late = vm("vm", "west-a")
             async with staged(machine, late | {"provider": late["provider"] | {"endpoint": endpoint}}) as stage:
-                found = await examined(stage)
+                found = await run_doctor(stage)
             clock = found[f"gce:{stage.cloud.project}: clock"]
             assert (clock.ok, clock.fix) == (False, SET_CLOCK)
             skew = re.fullmatch(r"the worker's is (\d+) s ahead of it", clock.message)
@@ -147,7 +147,7 @@ def test_without_credentials_one_sentence_says_so_in_log_status_and_doctor(machi
             assert LOGIN in block.health.reason
             (group,) = (await stage.autoscaler.status()).groups
             assert (group.availability, group.reason) == ("disabled", block.health.reason)
-            found = await examined(stage)
+            found = await run_doctor(stage)
             credentials = found[f"gcp-tpu:{stage.cloud.project}: credentials"]
             assert not credentials.ok
             assert LOGIN in credentials.fix

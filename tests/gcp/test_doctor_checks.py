@@ -9,8 +9,8 @@ from google.cloud import compute_v1
 
 from activities.providers.gcp import doctor
 from activities.providers.gcp.settings import Connection
-from activities.providers.kinds import SampleOrder
 from activities.providers.port import Order
+from activities.providers.runtime import SampleOrder
 from penstock.contract.answers import Finding
 
 NOWHERE = "http://127.0.0.1:9"

@@ -9,7 +9,7 @@ import pytest
 
 LOADED = """
 import asyncio, json, sys
-from activities.providers.registry import Providers
+from activities.providers.open_providers import Providers
 
 async def use(kinds):
     providers = Providers()
@@ -39,9 +39,9 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 from activities.doctor import _account, _accounts, _fix
-from activities.providers.kinds import runtime_of
+from activities.providers.runtime import runtime_of
 from activities.providers.port import Invalid
-from activities.providers.registry import Providers
+from activities.providers.open_providers import Providers
 from penstock.core.state.specs import locations_of
 from penstock.model.cluster import ClusterConfig
 

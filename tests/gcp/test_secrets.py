@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from activities.providers.gcp.compute import ComputeProvider
+from activities.providers.gcp.machine_metadata import machine_metadata
 from activities.providers.gcp.redaction import redact, redact_metadata
 from activities.providers.gcp.settings import ComputeSettings, Connection, TpuSettings, read
-from activities.providers.gcp.startup import machine_metadata
 from activities.providers.gcp.tpu import TpuProvider
 from activities.providers.port import FailureKind, Invalid, Order, ProviderError
 from penstock.model.cluster import ClusterConfig
@@ -72,7 +72,7 @@ def test_a_secret_reaches_the_machine_and_no_label_or_answer(endpoints: Endpoint
 
 @pytest.mark.parametrize("where", ["on the reply", "in the operation"])
 @pytest.mark.parametrize("kind", CREATES)
-def test_an_error_that_quotes_the_request_is_told_without_its_secrets(
+def test_an_error_that_quotes_the_request_is_reported_without_its_secrets(
     endpoints: Endpoints, kind: str, where: str, planted: dict[str, Any]
 ) -> None:
     quoted = f"Invalid value for field 'metadata': '{SCRIPT}', {PLANTED} and lemon9-planted-as-metadata"
@@ -120,7 +120,7 @@ def anew(cloud: TpuCloud | ComputeCloud) -> TpuProvider | ComputeProvider:
 
 
 @pytest.mark.parametrize("kind", CREATES)
-def test_a_failure_that_comes_late_is_told_without_secrets_by_whoever_sees_it(
+def test_a_failure_that_comes_late_is_reported_without_secrets_by_whoever_sees_it(
     endpoints: Endpoints, kind: str, quotable: dict[str, Any]
 ) -> None:
     async def story() -> None:
@@ -143,7 +143,9 @@ def test_a_failure_that_comes_late_is_told_without_secrets_by_whoever_sees_it(
     asyncio.run(story())
 
 
-def test_a_queued_order_that_the_cloud_gave_up_is_told_without_secrets(endpoints: Endpoints, quotable: dict[str, Any]) -> None:
+def test_a_queued_order_that_the_cloud_gave_up_is_reported_without_secrets(
+    endpoints: Endpoints, quotable: dict[str, Any]
+) -> None:
     async def story() -> None:
         async with tpu_cloud(endpoints) as cloud:
             order = secretive(cloud, quotable).model_copy(update={"queued": True})
@@ -217,7 +219,7 @@ import asyncio, json, logging, sys
 logging.basicConfig(level=logging.DEBUG)
 import aiohttp
 from activities.providers.port import Order
-from activities.providers.registry import Providers
+from activities.providers.open_providers import Providers
 
 async def create(kind, order):
     providers = Providers()
@@ -243,7 +245,7 @@ def test_no_log_holds_a_secret_however_loud(endpoints: Endpoints, kind: str, pla
     assert clean(ran.stdout + ran.stderr)
 
 
-def test_a_secret_that_is_not_there_is_told_by_its_field() -> None:
+def test_a_secret_that_is_not_there_is_reported_by_its_field() -> None:
     order = Order(cluster="c", group="g", slice="s", location="z")
     missing: dict[str, Any] = {"startup_script": {"secret": "env:PENSTOCK_TEST_NO_SUCH_VARIABLE"}}
     with pytest.raises(
@@ -252,7 +254,7 @@ def test_a_secret_that_is_not_there_is_told_by_its_field() -> None:
         machine_metadata(order, read(TpuSettings, {"project": "p", **missing}), CONNECTION)
 
 
-def test_a_secret_that_is_not_text_is_told_by_its_field() -> None:
+def test_a_secret_that_is_not_text_is_reported_by_its_field() -> None:
     order = Order(cluster="c", group="g", slice="s", location="z")
     os.environb[b"PENSTOCK_TEST_NO_TEXT"] = b"hunter2\xff"
     try:

@@ -8,8 +8,8 @@ import pytest
 
 from activities.providers.gcp.catalogue import machine_type, tpu_kind
 from activities.providers.gcp.factory import connection_of
+from activities.providers.gcp.machine_metadata import machine_metadata
 from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, Reach, Secret, TpuSettings, read
-from activities.providers.gcp.startup import machine_metadata
 from activities.providers.port import Invalid, Order
 from penstock.model.gpu import GPU_MACHINES
 
@@ -47,7 +47,7 @@ MISTAKES: dict[str, tuple[type[TpuSettings] | type[ComputeSettings], dict[str, A
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told_with_its_field_and_its_fix(name: str) -> None:
+def test_a_mistake_is_reported_with_its_field_and_its_fix(name: str) -> None:
     model, given, expected = MISTAKES[name]
     with pytest.raises(Invalid) as raised:
         read(model, given)
@@ -55,7 +55,7 @@ def test_a_mistake_is_told_with_its_field_and_its_fix(name: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "port"), [({}, "8080"), ({"health_port": 9090}, "9090")])
-def test_hosts_are_told_the_port_that_they_will_be_asked_at(given: dict[str, int], port: str) -> None:
+def test_hosts_receive_the_port_of_their_health_check(given: dict[str, int], port: str) -> None:
     settings = GCE | {"startup_script": "serve"} | given
     connection = connection_of(settings, {"PENSTOCK_GCP_HEALTH_PORT": "8080"})
     metadata = machine_metadata(order(), read(ComputeSettings, settings), connection).metadata
@@ -63,7 +63,7 @@ def test_hosts_are_told_the_port_that_they_will_be_asked_at(given: dict[str, int
     assert str(connection.with_health_settings(metadata.get("penstock-health")).health_port) == port
 
 
-def test_all_mistakes_are_told_at_once_and_what_was_given_is_not_repeated() -> None:
+def test_all_mistakes_are_reported_at_once_and_what_was_given_is_not_repeated() -> None:
     with pytest.raises(Invalid) as raised:
         read(ComputeSettings, {"image": 7, "startup_script": {"secret": "hunter2"}})
     said = str(raised.value)
@@ -131,7 +131,7 @@ def test_a_variant_has_its_hosts_and_its_runtime(variant: str, hosts: int, runti
         ("v5litepod-16", "has 4 hosts, not 1; set hosts_per_slice to 4"),
     ],
 )
-def test_a_variant_that_is_not_sold_is_told(variant: str | None, message: str) -> None:
+def test_a_variant_that_is_not_sold_is_reported(variant: str | None, message: str) -> None:
     with pytest.raises(Invalid, match=message):
         tpu_kind(variant, hosts=1)
 

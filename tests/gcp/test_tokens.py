@@ -127,7 +127,7 @@ REFUSED: dict[str, Exception] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_who_is_refused_a_token_is_told_how_to_log_in(certificate: Certificate, name: str) -> None:
+def test_a_refused_token_is_reported_with_how_to_log_in(certificate: Certificate, name: str) -> None:
     error = refused(Failing(REFUSED[name]), certificate)
     assert isinstance(error, PermissionDenied)
     assert (error.scope, error.subject) == (Scope.PROJECT, "my-project")
@@ -150,7 +150,7 @@ def test_a_token_that_can_be_had_after_all_is_no_refusal(certificate: Certificat
     assert isinstance(refused(Failing(REFUSED["key revoked"], times=1), certificate), Transient)
 
 
-def test_a_key_that_the_token_server_refuses_is_told(certificate: Certificate, tokens: str, tmp_path: Path) -> None:
+def test_a_key_that_the_token_server_refuses_is_reported(certificate: Certificate, tokens: str, tmp_path: Path) -> None:
     error = refused(key_of(tmp_path, f"{tokens}/unknown"), certificate)
     assert isinstance(error, PermissionDenied)
     assert "invalid_grant" in str(error)

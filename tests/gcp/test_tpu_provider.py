@@ -259,7 +259,7 @@ def test_lists_are_read_to_their_last_page(endpoints: Endpoints) -> None:
     on_a_cloud(endpoints, story)
 
 
-def test_health_is_told_by_guest_attributes_where_there_is_no_route(endpoints: Endpoints) -> None:
+def test_health_is_read_from_guest_attributes_where_there_is_no_route(endpoints: Endpoints) -> None:
     async def story(cloud: TpuCloud) -> None:
         order = order_with(cloud, health="guest_attributes", health_port=1)
         await cloud.provider.create(order)

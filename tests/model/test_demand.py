@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from penstock.model.building import build_demand, joined, without
 from penstock.model.demand import Demand, Task
+from penstock.model.demand_builder import build_demand, joined, without
 from penstock.model.runs import FaultCode
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self, TypedDict, Unpack
 from penstock.model.cluster import ClusterConfig, Limits, Pool, ScaleGroup
 from penstock.model.constraints import Constraint, Operator, Scalar
 from penstock.model.decision import Cause, Code, CostPerHour, Outcome, Pressure, Tier
-from penstock.model.slices import Availability, Health, HostUsage, Launched, SliceState, StandingItem, StandingRequest
+from penstock.model.slices import Availability, Health, HostUsage, RecentLaunch, SliceState, StandingItem, StandingRequest
 from penstock.model.units import parse_seconds
 from tests.scenarios.cases import NOW, Case, Expectation, ExpectedDeferred, ExpectedPool, ExpectedUnmet, GivenSlice, GivenTask
 
@@ -139,7 +139,7 @@ class Scenario:
         self._slices: list[GivenSlice] = []
         self._health: dict[str, Health] = {}
         self._standing: list[StandingRequest] = []
-        self._launched: list[Launched] = []
+        self._launched: list[RecentLaunch] = []
         self._tasks: list[GivenTask] = []
 
     def cluster(self, **fields: Unpack[ClusterFields]) -> Self:
@@ -192,7 +192,7 @@ class Scenario:
 
     def launched(self, group: str, slices: int, *, ago: str) -> Self:
         """Add slices to the recent launches."""
-        self._launched.append(Launched(group, slices, NOW - _offset(ago)))
+        self._launched.append(RecentLaunch(group, slices, NOW - _offset(ago)))
         return self
 
     def wants(self, count: int, **fields: Unpack[WantFields]) -> Self:

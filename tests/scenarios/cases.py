@@ -13,12 +13,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config.documents import read_document
 from penstock.core.decision.decide import decide
-from penstock.model.building import DemandBuilder, build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Cause, Code, CostPerHour, Decision, Outcome, PoolDecision, Pressure, Tier
 from penstock.model.demand import Demand, Task
+from penstock.model.demand_builder import DemandBuilder, build_demand
 from penstock.model.runs import HostRef
-from penstock.model.slices import Availability, DrainTerms, Health, Launched, Slice, SliceState, SliceUsage, StandingRequest
+from penstock.model.slices import Availability, DrainTerms, Health, RecentLaunch, Slice, SliceState, SliceUsage, StandingRequest
 from penstock.model.snapshot import Snapshot
 from penstock.model.units import Seconds
 from penstock.model.value import Value
@@ -172,7 +172,7 @@ class Case(Value):
     slices: tuple[GivenSlice, ...] = ()
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
-    launched: tuple[Launched, ...] = ()
+    launched: tuple[RecentLaunch, ...] = ()
     tasks: tuple[GivenTask, ...] = ()
     expect: Expectation
 

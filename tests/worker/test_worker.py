@@ -17,7 +17,7 @@ from penstock.model.slices import SliceState
 from tests.cli.running import Commands
 from tests.workflows.machine import Machine
 from tests.workflows.stage import group, staged
-from worker.attributes import register_attributes
+from worker.search_attributes import register_attributes
 
 SECONDS = 60.0
 MISSING = {"TEMPORAL_TLS_CLIENT_CERT_PATH": "missing.pem", "TEMPORAL_TLS_CLIENT_KEY_PATH": "missing.key"}

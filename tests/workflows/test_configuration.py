@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.contract.names import inventory_id
-from penstock.model.cluster import ClusterConfig, Provider
+from penstock.model.cluster import ClusterConfig, ProviderConfig
 from tests.workflows.machine import Machine
 from tests.workflows.stage import Stage, group
 from tests.workflows.test_demand import played, ready, tasks
@@ -41,7 +41,7 @@ def test_a_cluster_that_is_deleted_does_not_wait_for_a_location_that_is_no_longe
     """A location that cannot be listed keeps a cluster open until it can be, or is removed from the configuration."""
 
     async def story(stage: Stage) -> None:
-        nowhere = stage.config.groups[1].model_copy(update={"provider": Provider(kind="nowhere")})
+        nowhere = stage.config.groups[1].model_copy(update={"provider": ProviderConfig(kind="nowhere")})
         wrong = stage.config.model_copy(update={"groups": (stage.config.groups[0], nowhere)})
         await stage.autoscaler.start(wrong)
         location = f"nowhere/{stage.cloud.zone('b')}"

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from penstock.client.outbox import as_demand
+from penstock.client.demand_messages import as_demand
 from penstock.contract.answers import ClusterStatus, TaskStatus
 from penstock.contract.names import SLICES_REPORTED
 from penstock.contract.slices import SliceReport, SliceReports
-from penstock.model.building import without
+from penstock.model.demand_builder import without
 from penstock.model.slices import SliceState
 from tests.workflows.machine import Machine
 from tests.workflows.stage import Stage, group

@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 from activities.evaluate import EvaluateActivities
 from embedded.dev_server import installed_executable
 from penstock.client import AutoscalerClient, Refused
-from penstock.client.outbox import as_demand
+from penstock.client.demand_messages import as_demand
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, size_of

@@ -22,11 +22,11 @@ from activities.providers.gcp.errors import (
     translated,
     under_maintenance,
 )
+from activities.providers.gcp.machine_metadata import machine_metadata
 from activities.providers.gcp.naming import CLUSTER_LABEL, HOSTS_LABEL, RESOURCE_LABEL, label_value, machine_names
 from activities.providers.gcp.order_cache import OrderCache
 from activities.providers.gcp.redaction import redacted
 from activities.providers.gcp.settings import ComputeSettings, Connection, HealthBy, read
-from activities.providers.gcp.startup import machine_metadata
 from activities.providers.port import (
     Adopted,
     Conflict,

@@ -18,10 +18,10 @@ from activities.providers.gcp import catalogue, compute_wire, tpu_wire
 from activities.providers.gcp.calls import CALL_SECONDS
 from activities.providers.gcp.credentials import check_credentials
 from activities.providers.gcp.errors import ProjectZone, translated
+from activities.providers.gcp.machine_metadata import machine_metadata
 from activities.providers.gcp.settings import Capacity, ComputeSettings, Connection, TpuSettings, read
-from activities.providers.gcp.startup import machine_metadata
-from activities.providers.kinds import SampleOrder
 from activities.providers.port import Order, PermissionDenied, ProviderError
+from activities.providers.runtime import SampleOrder
 from penstock.contract.answers import Finding
 from penstock.model.gpu import GPU_MACHINES
 

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from activities.providers.gcp.packages import google_installed, load
+from activities.providers.gcp.optional_imports import google_installed, load
 from activities.providers.gcp.settings import Connection, read
-from activities.providers.kinds import Opener, ProcessContext, ProviderRuntime, SampleOrder, Settings
 from activities.providers.port import Invalid, Order
+from activities.providers.runtime import Opener, ProcessContext, ProviderRuntime, SampleOrder, Settings
 from penstock.contract.answers import Finding
 
 ENDPOINT, TPU_ENDPOINT, HEALTH_PORT = "PENSTOCK_GCP_ENDPOINT", "PENSTOCK_GCP_TPU_ENDPOINT", "PENSTOCK_GCP_HEALTH_PORT"

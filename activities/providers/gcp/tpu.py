@@ -11,11 +11,11 @@ from activities.providers.gcp import health, tpu_wire
 from activities.providers.gcp.calls import poll_times
 from activities.providers.gcp.error_codes import RETRYABLE, Meaning
 from activities.providers.gcp.errors import CLIENT_ERRORS, error_of, failure_of
+from activities.providers.gcp.machine_metadata import machine_metadata
 from activities.providers.gcp.naming import CLUSTER_LABEL, label_value
 from activities.providers.gcp.order_cache import OrderCache
 from activities.providers.gcp.redaction import redacted
 from activities.providers.gcp.settings import Connection, HealthBy, TpuSettings, read
-from activities.providers.gcp.startup import machine_metadata
 from activities.providers.gcp.tpu_api import TpuApi, operation_fault
 from activities.providers.gcp.tpu_wire import NodeView, QueuedView, is_ours, phase_and_failure
 from activities.providers.port import (

@@ -3,10 +3,10 @@
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from penstock.core.state.health import health_of
+from penstock.core.state.blocks import health_of
 from penstock.core.state.state import AutoscalerState
-from penstock.model.building import DemandBuilder, joined, without
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import DemandBuilder, joined, without
 from penstock.model.runs import HostRef
 from penstock.model.shape import GangPlacement
 from penstock.model.snapshot import Snapshot

@@ -16,7 +16,7 @@ from penstock.contract.answers import (
 from penstock.contract.messages import SlicesRequest
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.match import in_rank_order
-from penstock.core.state.health import health_of
+from penstock.core.state.blocks import health_of
 from penstock.core.state.state import AutoscalerState, Recovery
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState

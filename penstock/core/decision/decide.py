@@ -7,33 +7,33 @@ from typing import NamedTuple
 from penstock.core.decision.cursors import ShapeCursors
 from penstock.core.decision.filling import place_by_filling
 from penstock.core.decision.fleet import Fleet
-from penstock.core.decision.floors import SPARES, Standing, open_minimum, open_spares, open_standing
+from penstock.core.decision.floors import SPARES, StandingResult, open_minimum, open_spares, open_standing
 from penstock.core.decision.headroom import Headroom
-from penstock.core.decision.limits import Rationed, ration
+from penstock.core.decision.limits import LaunchSplit, apply_launch_limits
 from penstock.core.decision.outcome import describe_groups, describe_pools, hourly_cost
 from penstock.core.decision.plan import Plan, Unit
 from penstock.core.decision.priority import place_by_priority
 from penstock.core.decision.reasons import Reasons
 from penstock.core.decision.resources import smallest
 from penstock.core.decision.strategies import ROUNDED, Strategy, strategies
-from penstock.model.bulk import in_bulk
 from penstock.model.cluster import Placement
 from penstock.model.decision import Cause, Code, Decision, Placed, Span, Unmet
+from penstock.model.gc_pause import gc_paused
 from penstock.model.shape import GangPlacement, Shape
 from penstock.model.snapshot import Snapshot
 
-LATE = (Cause.DEMAND, *SPARES)
+OPENED_AFTER_STANDING = (Cause.DEMAND, *SPARES)
 """Causes of slices that are opened after standing requests were measured."""
 
 
-@in_bulk
+@gc_paused
 def decide(snapshot: Snapshot) -> Decision:
     """Place the demand, plan every group, and give the reasons. The same snapshot always gives the same decision."""
     planner = _Planner(Fleet(snapshot))
     plan, standing = planner.plan()
-    rationed = ration(plan)
+    split = apply_launch_limits(plan)
     unmet = _explain_unmet(plan, planner.reasons)
-    groups = describe_groups(plan, rationed, unmet)
+    groups = describe_groups(plan, split, unmet)
     return Decision.model_construct(
         now=snapshot.now,
         placement=snapshot.config.placement,
@@ -42,20 +42,20 @@ def decide(snapshot: Snapshot) -> Decision:
             for run, first, count, g, tier, opened in plan.assignments
         ),
         unmet=unmet,
-        launches=rationed.launches,
-        deferred=rationed.deferred,
+        launches=split.launches,
+        deferred=split.deferred,
         drains=(),
         groups=groups,
         pools=describe_pools(plan, groups),
         standing=standing.outcomes,
-        cost_per_hour=hourly_cost(plan, rationed),
-        next_change_at=_next_change(plan, rationed),
+        cost_per_hour=hourly_cost(plan, split),
+        next_change_at=_next_change(plan, split),
     )
 
 
 class _Planned(NamedTuple):
     plan: Plan
-    standing: Standing
+    standing: StandingResult
 
     @property
     def unplaced(self) -> int:
@@ -135,7 +135,11 @@ class _Planner:
     def _may_gain(self, planned: _Planned, before: int) -> bool:
         """Whether a unit opened late, after the first `before` units, is of a group that unmet demand could use."""
         unmet = self._unmet_across_groups(planned)
-        late = {g for unit in planned.plan.units[before:] if unit.cause in LATE for g, _ in unit.parts} if unmet else set()
+        late = (
+            {g for unit in planned.plan.units[before:] if unit.cause in OPENED_AFTER_STANDING for g, _ in unit.parts}
+            if unmet
+            else set()
+        )
         return any(not late.isdisjoint(self.fleet.matcher.candidates(shape).order) for shape in unmet)
 
     def _unmet_across_groups(self, planned: _Planned) -> list[Shape]:
@@ -173,15 +177,15 @@ def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:
     return tuple(sorted(found, key=lambda unmet: unmet.spans[0]))
 
 
-def _next_change(plan: Plan, rationed: Rationed) -> datetime | None:
+def _next_change(plan: Plan, split: LaunchSplit) -> datetime | None:
     """The next moment at which time alone changes the decision, once this one is carried out."""
     fleet, snapshot = plan.fleet, plan.fleet.snapshot
     moments = [block.until for block in plan.headroom.blocked if block and block.until]
     moments += [request.expires for request in snapshot.standing if request.expires and request.expires > snapshot.now]
     moments += fleet.deadlines
-    launching = {launch.group for launch in rationed.launches}
+    launching = {launch.group for launch in split.launches}
     patience = [snapshot.config.patience_of(group) for group in fleet.groups if group.name in launching]
     moments += [snapshot.now + timedelta(seconds=seconds) for seconds in patience]
-    if rationed.retry_at is not None:
-        moments.append(rationed.retry_at)
+    if split.retry_at is not None:
+        moments.append(split.retry_at)
     return min(moments, default=None)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from penstock.core.decision.match import Matcher, in_rank_order
-from penstock.core.decision.queues import patience_end
+from penstock.core.decision.patience import patience_end
 from penstock.model.cluster import ScaleGroup
 from penstock.model.resources import Vector
 from penstock.model.slices import HostState, HostUsage, Slice, SliceState, SliceUsage

@@ -27,14 +27,14 @@ def open_minimum(plan: Plan) -> None:
             plan.open(((g, 1),), slices, Cause.MINIMUM)
 
 
-class Standing(NamedTuple):
+class StandingResult(NamedTuple):
     """The outcome of each standing request, and how many slices of each group they need together."""
 
     outcomes: tuple[StandingOutcome, ...]
     slices: list[int]
 
 
-def open_standing(plan: Plan, reasons: Reasons) -> Standing:
+def open_standing(plan: Plan, reasons: Reasons) -> StandingResult:
     """Open the slices that standing requests lack. Each is measured on all capacity, busy or idle; all of it or none."""
     snapshot = plan.fleet.snapshot
     live = [request for request in snapshot.standing if request.expires is None or request.expires > snapshot.now]
@@ -42,7 +42,7 @@ def open_standing(plan: Plan, reasons: Reasons) -> Standing:
     outcomes = tuple(trial.add(request, reasons) for request in sorted(live, key=lambda request: request.owner))
     for unit in trial.units:
         plan.open(unit.parts, unit.times, Cause.STANDING)
-    return Standing(outcomes, trial.used)
+    return StandingResult(outcomes, trial.used)
 
 
 class _StandingTrial:

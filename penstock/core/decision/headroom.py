@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, assert_never
 
-from penstock.core.decision.queues import health_with_queues, is_blocking
+from penstock.core.decision.patience import health_with_queues, is_blocking
 from penstock.model.cluster import ScaleGroup
 from penstock.model.decision import Code
 from penstock.model.slices import Availability, Health

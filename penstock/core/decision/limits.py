@@ -11,12 +11,12 @@ from penstock.core.decision.floors import SPARES
 from penstock.core.decision.plan import Plan, Unit
 from penstock.model.cluster import Limits
 from penstock.model.decision import Deferred, LaunchRequest
-from penstock.model.slices import Launched
+from penstock.model.slices import RecentLaunch
 
 MINUTE = timedelta(minutes=1)
 
 
-class Rationed(NamedTuple):
+class LaunchSplit(NamedTuple):
     """Units divided into launched and deferred ones, and when deferred ones could be launched."""
 
     launches: tuple[LaunchRequest, ...]
@@ -33,7 +33,7 @@ class _Limit:
         self.left = max(0, left)
 
 
-def ration(plan: Plan) -> Rationed:
+def apply_launch_limits(plan: Plan) -> LaunchSplit:
     """Admit units in the order in which they were opened, each whole, until a limit of its groups or the cluster is reached.
 
     Spares are deferred while any other unit is: the deferred demand would use them up, and new spares would be launched.
@@ -56,7 +56,7 @@ def ration(plan: Plan) -> Rationed:
         Deferred(group=plan.fleet.groups[g].name, slices=slices, limit=name, message=message)
         for (g, name, message), slices in sorted(deferred.items())
     )
-    return Rationed(tuple(launches), found, limits.retry_at({item.limit for item in found}))
+    return LaunchSplit(tuple(launches), found, limits.retry_at({item.limit for item in found}))
 
 
 def _append(launches: list[LaunchRequest], launch: LaunchRequest) -> None:
@@ -82,7 +82,7 @@ class _Limits:
         self._any = bool(self._cluster) or any(self._groups)
 
     @staticmethod
-    def _limits(scope: str, limits: Limits, counts: Sequence[SliceCounts], recent: Sequence[Launched]) -> list[_Limit]:
+    def _limits(scope: str, limits: Limits, counts: Sequence[SliceCounts], recent: Sequence[RecentLaunch]) -> list[_Limit]:
         found = []
         if limits.in_flight is not None:
             in_flight = sum(each.in_flight for each in counts)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.fleet import is_leaving
-from penstock.core.decision.limits import Rationed
+from penstock.core.decision.limits import LaunchSplit
 from penstock.core.decision.plan import Plan
 from penstock.core.decision.reasons import until
 from penstock.model.decision import (
@@ -22,10 +22,10 @@ from penstock.model.shape import GangPlacement
 from penstock.model.slices import Availability, Slice, SliceState
 
 
-def describe_groups(plan: Plan, rationed: Rationed, unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
+def describe_groups(plan: Plan, split: LaunchSplit, unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
     """One description per group, in rank order."""
-    launches = _sums((launch.group, launch.slices) for launch in rationed.launches)
-    deferred = _sums((item.group, item.slices) for item in rationed.deferred)
+    launches = _sums((launch.group, launch.slices) for launch in split.launches)
+    deferred = _sums((item.group, item.slices) for item in split.deferred)
     denied = _denied_slices(plan, unmet)
     placed: list[Counter[Tier]] = [Counter() for _ in plan.fleet.groups]
     for _, _, count, g, tier, _ in plan.assignments:
@@ -136,13 +136,13 @@ def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDec
     return tuple(found)
 
 
-def hourly_cost(plan: Plan, rationed: Rationed) -> CostPerHour:
+def hourly_cost(plan: Plan, split: LaunchSplit) -> CostPerHour:
     """The cost of existing slices, and the cost with requested and launched ones. A requested slice costs nothing yet."""
     prices = {group.name: group.price for group in plan.fleet.groups}
     slices = plan.fleet.snapshot.slices
     existing = _sums((piece.group, 1) for piece in slices if not _is_coming(piece))
     coming = _sums((piece.group, 1) for piece in slices if _is_coming(piece))
-    coming.update(_sums((launch.group, launch.slices) for launch in rationed.launches))
+    coming.update(_sums((launch.group, launch.slices) for launch in split.launches))
     before = sum(prices.get(name, 0.0) * existing[name] for name in sorted(existing))
     after = before + sum(prices.get(name, 0.0) * coming[name] for name in sorted(coming))
     known = {group.name for group in plan.fleet.groups if group.price_per_hour is not None}

@@ -22,7 +22,7 @@ _WITHOUT_RESOURCE = {LOST: NO_RESOURCE, NO_WORKFLOW: NOWHERE}
 """The kind that a difference turns into when its resource disappears; both count as the same difference."""
 
 
-class Findings(NamedTuple):
+class AuditFindings(NamedTuple):
     """The result of an audit of one location."""
 
     orphans: tuple[Sighting, ...] = ()
@@ -33,7 +33,9 @@ class Findings(NamedTuple):
     """Resources whose workflows run, and whose slices are not in the ledger."""
 
 
-def findings(sightings: Iterable[Sighting], *, ledger: Iterable[Slice], running: Collection[str], complete: bool) -> Findings:
+def audit_findings(
+    sightings: Iterable[Sighting], *, ledger: Iterable[Slice], running: Collection[str], complete: bool
+) -> AuditFindings:
     """Reconcile one location. `ledger` holds this location's slices, and any that a resource here belongs to.
 
     `running` are the slices whose workflows run; a slice about to be started counts as running. If the listing was not
@@ -43,7 +45,7 @@ def findings(sightings: Iterable[Sighting], *, ledger: Iterable[Slice], running:
     slices = {piece.id: piece for piece in ledger}
     present = {sighting.slice_id for sighting in here}
     owned = {*running, *(piece.id for piece in slices.values() if not piece.started)}
-    return Findings(
+    return AuditFindings(
         orphans=tuple(sighting for sighting in here if sighting.slice_id not in owned),
         missing=tuple(sorted(slices.keys() - present - owned)) if complete else (),
         unreported=tuple(one for one in here if one.slice_id in running and one.slice_id not in slices),
@@ -110,11 +112,11 @@ def _foreign(resource: _Resource) -> Difference:
 
 def settled(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
     """Differences in both readings, as the second shows them: what only one reading shows is a transition in progress."""
-    before = {_what(difference) for difference in first}
-    return tuple(difference for difference in second if _what(difference) in before)
+    before = {_identity(difference) for difference in first}
+    return tuple(difference for difference in second if _identity(difference) in before)
 
 
-def _what(difference: Difference) -> tuple[str, ...]:
+def _identity(difference: Difference) -> tuple[str, ...]:
     """The identity of a difference across two readings.
 
     A resource without a workflow moves from phase to phase and disappears at last: still the same difference. Ledger and workflow
@@ -136,7 +138,7 @@ class _Slice(NamedTuple):
     def differences(self, locations: Mapping[str, str], unlisted: Collection[str]) -> list[Difference]:
         location = self._location(locations)
         found = [
-            self._out_of_step(location),
+            self._states_differ(location),
             self._without_workflow(location, unlisted),
             self._without_resource(location, unlisted),
             self._lost(location),
@@ -161,7 +163,7 @@ class _Slice(NamedTuple):
     def _difference(self, kind: str, location: str, message: str) -> Difference:
         return Difference(slice_id=self.id, group=self._group(), location=location, kind=kind, message=message)
 
-    def _out_of_step(self, location: str) -> Difference | None:
+    def _states_differ(self, location: str) -> Difference | None:
         """Ledger and workflow disagree."""
         if self.workflow is None:
             return None

@@ -12,24 +12,24 @@ from penstock.contract.slices import (
     CreateResult,
     DeleteCommand,
     DrainCommand,
-    Move,
     SliceCommand,
     SliceLifecycle,
     SliceReport,
+    Transition,
 )
 from penstock.model.failures import Failure, FailureKind, Phase
 from penstock.model.sightings import Sighting
 from penstock.model.slices import DrainTerms, SliceState
 from penstock.model.units import format_seconds
 
-KEPT_MOVES = 40
+KEPT_TRANSITIONS = 40
 """Lines of a timeline that are kept: they fit on a screen."""
 CANCELLED = "cancelled"
 """The cause of a slice whose workflow was cancelled."""
 OVERDUE = "deletion overdue"
 """Precedes the cause of a slice that the cloud does not delete in time."""
 
-MOVES: Mapping[SliceState, Mapping[SliceState, str]] = {
+TRANSITIONS: Mapping[SliceState, Mapping[SliceState, str]] = {
     SliceState.REQUESTING: {
         SliceState.BOOTING: "the cloud shows it",
         SliceState.DELETING: "refused, overdue, lost, or no longer wanted",
@@ -61,7 +61,7 @@ MOVES: Mapping[SliceState, Mapping[SliceState, str]] = {
 
 _COMMAND: TypeAdapter[SliceCommand] = TypeAdapter(SliceCommand)
 """Built once here, because the workflow sandbox imports workflow modules anew for every workflow."""
-_WAY_UP = tuple(state for state in SliceState if state.serves)
+_STARTUP_STATES = tuple(state for state in SliceState if state.serves)
 """The states of a slice that starts, in order."""
 
 
@@ -174,7 +174,7 @@ def _answered(lifecycle: SliceLifecycle, event: CreateAnswered) -> SliceLifecycl
         if lifecycle.state is not SliceState.REQUESTING or failure is None:
             return lifecycle
         if failure.kind is FailureKind.RATE_LIMIT:
-            return _noted(lifecycle, event.at, f"{failure.kind}: {failure.message}", failure=failure)
+            return _with_line(lifecycle, event.at, f"{failure.kind}: {failure.message}", failure=failure)
         return _failed(lifecycle, event.at, failure)
     if lifecycle.state.ended or lifecycle.created:
         return lifecycle
@@ -203,7 +203,7 @@ def _with_addresses(lifecycle: SliceLifecycle, at: datetime, sighting: Sighting)
         return lifecycle
     if not lifecycle.state.has_hosts:
         return lifecycle.model_copy(update={"hosts": sighting.addresses})
-    return _noted(lifecycle, at, "addresses of hosts changed", hosts=sighting.addresses)
+    return _with_line(lifecycle, at, "addresses of hosts changed", hosts=sighting.addresses)
 
 
 def _loss(lifecycle: SliceLifecycle, sighting: Sighting) -> Failure | None:
@@ -228,8 +228,8 @@ def _in_queue(lifecycle: SliceLifecycle, at: datetime, *, queued: bool) -> Slice
     if lifecycle.state is not SliceState.REQUESTING or lifecycle.queued is queued:
         return lifecycle
     if queued:
-        return _noted(lifecycle, at, "waits in the cloud's queue", queued=True)
-    return _noted(lifecycle, at, "left the cloud's queue", queued=False, since=at)
+        return _with_line(lifecycle, at, "waits in the cloud's queue", queued=True)
+    return _with_line(lifecycle, at, "left the cloud's queue", queued=False, since=at)
 
 
 def _reached(sighting: Sighting, *, hosts: int) -> SliceState | None:
@@ -247,10 +247,10 @@ def _up_to(lifecycle: SliceLifecycle, at: datetime, goal: SliceState | None) -> 
     """The lifecycle moved forward to the goal, one state at a time; unchanged if it is already there or further."""
     if goal is None or not lifecycle.state.in_flight:
         return lifecycle
-    for state in _WAY_UP[_WAY_UP.index(lifecycle.state) + 1 : _WAY_UP.index(goal) + 1]:
+    for state in _STARTUP_STATES[_STARTUP_STATES.index(lifecycle.state) + 1 : _STARTUP_STATES.index(goal) + 1]:
         born: datetime = lifecycle.born_at or at
         lifecycle = _moved(
-            lifecycle, state, at, MOVES[lifecycle.state][state], created=True, queued=False, failure=None, born_at=born
+            lifecycle, state, at, TRANSITIONS[lifecycle.state][state], created=True, queued=False, failure=None, born_at=born
         )
     return lifecycle
 
@@ -260,7 +260,7 @@ def _commanded(lifecycle: SliceLifecycle, event: CommandReceived) -> SliceLifecy
         case DrainCommand(terms=terms):
             return _drained(lifecycle, event.at, terms)
         case CancelDrainCommand() if lifecycle.state is SliceState.DRAINING:
-            return _back_to_work(lifecycle, event.at, "drain cancelled")
+            return _return_to_ready(lifecycle, event.at, "drain cancelled")
         case ConfirmEmptyCommand() if lifecycle.state is SliceState.DRAINING:
             return _leaving(lifecycle, event.at, lifecycle.cause, f"empty; {lifecycle.cause}")
         case DeleteCommand(cause=cause):
@@ -279,7 +279,7 @@ def _drained(lifecycle: SliceLifecycle, at: datetime, terms: DrainTerms) -> Slic
     return lifecycle
 
 
-def _back_to_work(lifecycle: SliceLifecycle, at: datetime, why: str) -> SliceLifecycle:
+def _return_to_ready(lifecycle: SliceLifecycle, at: datetime, why: str) -> SliceLifecycle:
     return _moved(lifecycle, SliceState.READY, at, why, drain=None, cause="")
 
 
@@ -301,7 +301,7 @@ def _overdue(lifecycle: SliceLifecycle, event: Overdue) -> SliceLifecycle:
             )
     if lifecycle.drain is not None and lifecycle.drain.force:
         return _leaving(lifecycle, event.at, lifecycle.cause, f"not empty within {allowed}, forced; {lifecycle.cause}")
-    return _back_to_work(lifecycle, event.at, f"not empty within {allowed}")
+    return _return_to_ready(lifecycle, event.at, f"not empty within {allowed}")
 
 
 def _timeout(kind: FailureKind, what: str, allowed: str) -> Failure:
@@ -313,14 +313,14 @@ def _deletion_overdue(lifecycle: SliceLifecycle, event: DeletionOverdue) -> Slic
     if lifecycle.state is not SliceState.DELETING or lifecycle.deletion_overdue:
         return lifecycle
     cause = f"{OVERDUE}: {lifecycle.cause}"
-    return _noted(lifecycle, event.at, f"{OVERDUE}; the delete call is repeated", cause=cause, deletion_overdue=True)
+    return _with_line(lifecycle, event.at, f"{OVERDUE}; the delete call is repeated", cause=cause, deletion_overdue=True)
 
 
 def _confirmed_gone(lifecycle: SliceLifecycle, event: DeletionConfirmed) -> SliceLifecycle:
     ending = SliceState.TERMINATED if lifecycle.failure is None else SliceState.FAILED
-    if ending not in MOVES[lifecycle.state]:
+    if ending not in TRANSITIONS[lifecycle.state]:
         return lifecycle
-    return _moved(lifecycle, ending, event.at, MOVES[lifecycle.state][ending])
+    return _moved(lifecycle, ending, event.at, TRANSITIONS[lifecycle.state][ending])
 
 
 def _reported(lifecycle: SliceLifecycle, event: Reported) -> SliceLifecycle:
@@ -339,14 +339,14 @@ def _failed(lifecycle: SliceLifecycle, at: datetime, failure: Failure) -> SliceL
 
 def _moved(lifecycle: SliceLifecycle, state: SliceState, at: datetime, why: str, **changes: Any) -> SliceLifecycle:
     """The lifecycle in another state, if the table of moves allows it."""
-    if state not in MOVES[lifecycle.state]:
+    if state not in TRANSITIONS[lifecycle.state]:
         return lifecycle
-    return _noted(lifecycle.model_copy(update={"state": state}), at, why, since=at, **changes)
+    return _with_line(lifecycle.model_copy(update={"state": state}), at, why, since=at, **changes)
 
 
-def _noted(lifecycle: SliceLifecycle, at: datetime, why: str, **changes: Any) -> SliceLifecycle:
+def _with_line(lifecycle: SliceLifecycle, at: datetime, why: str, **changes: Any) -> SliceLifecycle:
     """The lifecycle with one more line in its timeline, which the autoscaler is to receive."""
-    moves = (*lifecycle.moves, Move(state=lifecycle.state, at=at, why=why))[-KEPT_MOVES:]
+    moves = (*lifecycle.moves, Transition(state=lifecycle.state, at=at, why=why))[-KEPT_TRANSITIONS:]
     return lifecycle.model_copy(update={"sequence": lifecycle.sequence + 1, "moves": moves, **changes})
 
 

@@ -11,9 +11,9 @@ from penstock.model.packed import pack, unpack
 from penstock.model.sightings import Sighting, addresses_digest
 from penstock.model.slices import Slice, SliceState
 
-SWEPT_PER_SECOND = 50
+HEALTH_CHECKS_PER_SECOND = 50
 """Most healthy slices to health-check again per second, so that thousands of slices need few calls."""
-SWEPT_AT_LEAST = 16
+LEAST_HEALTH_CHECKS = 16
 """Healthy slices that every poll may check again: as many as are checked concurrently."""
 
 _LEAST_ALIVE_FIRST = (
@@ -140,9 +140,9 @@ def due_for_health_check(
         if one.phase not in _LEAVING and (one.slice_id in once_healthy or (one.phase is Phase.RUNNING and one.addressed))
     }
     healthy = {slice_id for slice_id in running & once_healthy if known[slice_id].healthy and not known[slice_id].silences}
-    period = max(rules.rest_seconds, len(healthy) / SWEPT_PER_SECOND)
+    period = max(rules.rest_seconds, len(healthy) / HEALTH_CHECKS_PER_SECOND)
     due = sorted((asked.get(i, 0.0), i) for i in healthy if at - asked.get(i, 0.0) >= period)
-    most = SWEPT_AT_LEAST + ceil(SWEPT_PER_SECOND * elapsed)
+    most = LEAST_HEALTH_CHECKS + ceil(HEALTH_CHECKS_PER_SECOND * elapsed)
     return (*sorted(running - healthy), *(slice_id for _, slice_id in due[:most]))
 
 

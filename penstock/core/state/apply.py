@@ -8,6 +8,7 @@ from penstock.contract.problems import LONGEST_NAME, shortened
 from penstock.contract.slices import ConfirmEmptyCommand
 from penstock.core.decision.limits import MINUTE
 from penstock.core.state import drains, ledger, recovery
+from penstock.core.state.blocks import after_config, cleared
 from penstock.core.state.drains import awaiting_confirmation
 from penstock.core.state.events import (
     AnyEvent,
@@ -31,7 +32,6 @@ from penstock.core.state.events import (
     TimePassed,
     UsageReported,
 )
-from penstock.core.state.health import after_config, cleared
 from penstock.core.state.recovery import recovery_after_config
 from penstock.core.state.revisions import apply_delta, apply_refused, apply_snapshot
 from penstock.core.state.state import AutoscalerState, Changes, SourceDemand

@@ -6,12 +6,12 @@ from typing import Any
 
 from penstock.contract.answers import RecentFailure
 from penstock.contract.slices import DrainCommand, SliceReport
+from penstock.core.state.blocks import after_deletion, after_failure, after_ready
 from penstock.core.state.drains import TO_CLOSE, with_drains
 from penstock.core.state.events import Decided, LaunchesDropped, SlicesReported, SlicesStarted
-from penstock.core.state.health import after_deletion, after_failure, after_ready
 from penstock.core.state.state import AutoscalerState, Changes, forget, kept_addresses
 from penstock.model.cluster import ClusterConfig, ScaleGroup
-from penstock.model.slices import DrainTerms, Launched, Slice, SliceState
+from penstock.model.slices import DrainTerms, RecentLaunch, Slice, SliceState
 
 KEPT_FAILURES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
@@ -46,12 +46,12 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
     }
 
 
-def launched(slices: Sequence[Slice], at: datetime) -> list[Launched]:
+def launched(slices: Sequence[Slice], at: datetime) -> list[RecentLaunch]:
     """Slices as launch limits count them: per group."""
     counts: dict[str, int] = {}
     for piece in slices:
         counts[piece.group] = counts.get(piece.group, 0) + 1
-    return [Launched(group, count, at) for group, count in counts.items()]
+    return [RecentLaunch(group, count, at) for group, count in counts.items()]
 
 
 def slices_started(state: AutoscalerState, event: SlicesStarted) -> Changes:

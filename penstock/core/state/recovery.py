@@ -4,8 +4,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from penstock.core.state.blocks import after_failed_listing, after_listing
 from penstock.core.state.events import LocationReported, RecoveryBegan, ReportsCollected
-from penstock.core.state.health import after_look, after_refused_look
 from penstock.core.state.specs import ADOPTED, locations_of
 from penstock.core.state.state import AutoscalerState, Changes, Recovery, forget, kept_addresses
 from penstock.model.cluster import ClusterConfig
@@ -38,8 +38,8 @@ def _blocks_after(state: AutoscalerState, event: LocationReported) -> Changes:
     config, report = state.config, event.report
     groups = [group for group in config.groups if group.location.key == report.location.key] if config else []
     if report.failure is None or config is None:
-        return {"blocks": after_look(state.blocks, groups)}
-    return {"blocks": after_refused_look(state.blocks, report.failure, groups, at=event.at, backoff=config.backoff)}
+        return {"blocks": after_listing(state.blocks, groups)}
+    return {"blocks": after_failed_listing(state.blocks, report.failure, groups, at=event.at, backoff=config.backoff)}
 
 
 def _reconciled(state: AutoscalerState, event: LocationReported) -> Changes:

@@ -2,8 +2,8 @@
 
 from penstock.core.state.events import DemandDelta, DemandRefused, DemandSnapshot
 from penstock.core.state.state import PartialDemand, SourceDemand
-from penstock.model.building import joined, without
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import joined, without
 
 
 def apply_snapshot(source: SourceDemand, event: DemandSnapshot) -> SourceDemand:

@@ -16,7 +16,7 @@ from penstock.model.demand import Demand
 from penstock.model.failures import FailureKind
 from penstock.model.ledger import Ledger, UsageTable
 from penstock.model.sightings import HostAddress
-from penstock.model.slices import Health, Launched, Slice, StandingRequest
+from penstock.model.slices import Health, RecentLaunch, Slice, StandingRequest
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
@@ -106,7 +106,7 @@ class AutoscalerState(Value):
     usage: UsageTable = Field(default_factory=dict)
     demand: dict[str, SourceDemand] = Field(default_factory=dict)
     standing: dict[str, StandingRequest] = Field(default_factory=dict)
-    launched: tuple[Launched, ...] = ()
+    launched: tuple[RecentLaunch, ...] = ()
     blocks: tuple[Block, ...] = ()
     outbox: tuple[SliceCommand, ...] = ()
     orders: Orders | None = None
@@ -168,7 +168,7 @@ class Changes(TypedDict, total=False):
     usage: UsageTable
     demand: dict[str, SourceDemand]
     standing: dict[str, StandingRequest]
-    launched: tuple[Launched, ...]
+    launched: tuple[RecentLaunch, ...]
     blocks: tuple[Block, ...]
     outbox: tuple[SliceCommand, ...]
     orders: Orders | None

@@ -34,8 +34,8 @@ from penstock.core.state.events import (
 )
 from penstock.core.state.signals import CLOSING, demand_event
 from penstock.core.state.state import AutoscalerState, SourceDemand
-from penstock.model.changes import config_changes
 from penstock.model.cluster import ClusterConfig
+from penstock.model.config_diff import config_changes
 from penstock.model.demand import Demand
 from penstock.model.slices import DrainTerms, Slice, SliceState, StandingRequest
 from penstock.wording import counted, did_you_mean, shortened

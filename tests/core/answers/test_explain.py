@@ -8,10 +8,10 @@ from penstock.core.answers.explain import explain
 from penstock.core.state.apply import replay
 from penstock.core.state.events import ConfigApplied, DemandSnapshot, UsageReported
 from penstock.core.state.state import AutoscalerState
-from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Code, Tier
 from penstock.model.demand import Task
+from penstock.model.demand_builder import build_demand
 from penstock.model.slices import HostUsage, Slice, SliceState
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

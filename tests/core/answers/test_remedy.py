@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from penstock.core.answers.remedy import remedies_for, with_setting
 from penstock.core.decision.decide import decide
-from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Task
+from penstock.model.demand_builder import build_demand
 from penstock.model.snapshot import Snapshot
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -9,8 +9,8 @@ from penstock.core.decision.decide import decide
 from penstock.core.state.apply import apply
 from penstock.core.state.events import DemandSnapshot, DrainOrdered, TimePassed
 from penstock.core.state.state import AutoscalerState
-from penstock.model.building import build_demand
 from penstock.model.demand import Demand, Task
+from penstock.model.demand_builder import build_demand
 from penstock.model.slices import Availability, DrainTerms, Slice, SliceState
 from penstock.model.snapshot import Snapshot
 from tests.core.state.ledgers import NOW, after_reports, cluster, config, later, ordered, report

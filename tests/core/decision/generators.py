@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from penstock.model.building import DemandBuilder
 from penstock.model.cluster import ClusterConfig, GroupDevice, Limits, Placement, Pool, ScaleGroup
 from penstock.model.constraints import Constraint, Operator
 from penstock.model.demand import Workload
+from penstock.model.demand_builder import DemandBuilder
 from penstock.model.resources import Resources
 from penstock.model.runs import Fault, FaultCode, HostRef
 from penstock.model.shape import Device, DeviceType, Gang, GangPlacement, Shape
@@ -19,7 +19,7 @@ from penstock.model.slices import (
     Health,
     HostState,
     HostUsage,
-    Launched,
+    RecentLaunch,
     Slice,
     SliceState,
     StandingItem,
@@ -249,7 +249,7 @@ def snapshots(draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), 
     owners = [*names, "forgotten"] if draw(seldom) else names
     listed = tuple(draw(slices(number, owners)) for number in range(draw(st.integers(0, 6))))
     ready = [each.id for each in listed if each.state is SliceState.READY]
-    launched = st.builds(Launched, st.sampled_from(names), st.integers(1, 2), past)
+    launched = st.builds(RecentLaunch, st.sampled_from(names), st.integers(1, 2), past)
     return Snapshot(
         config=config,
         now=NOW,

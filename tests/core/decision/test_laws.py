@@ -14,7 +14,7 @@ from penstock.model.decision import Decision, Span
 from penstock.model.demand import Workload
 from penstock.model.runs import Run
 from penstock.model.shape import Shape
-from penstock.model.slices import Launched, Slice, SliceState
+from penstock.model.slices import RecentLaunch, Slice, SliceState
 from penstock.model.snapshot import Snapshot
 from tests.core.decision.generators import shapes_with_and_without_soft_constraints, snapshots
 from tests.core.decision.oracle import Verdict, judge
@@ -87,7 +87,7 @@ def carried_out(snapshot: Snapshot, decision: Decision) -> Snapshot:
         Slice(id=f"launched-{first + number}", group=group, state=SliceState.REQUESTING, since=snapshot.now)
         for number, group in enumerate(ordered(decision))
     )
-    launched = tuple(Launched(launch.group, launch.slices, snapshot.now) for launch in decision.launches)
+    launched = tuple(RecentLaunch(launch.group, launch.slices, snapshot.now) for launch in decision.launches)
     return snapshot.model_copy(update={"slices": snapshot.slices + new, "launched": snapshot.launched + launched})
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.contract.answers import Difference
 from penstock.contract.slices import SliceLifecycle, SliceSpec
-from penstock.core.slices.audit import Findings, differences, findings, settled
+from penstock.core.slices.audit import AuditFindings, audit_findings, differences, settled
 from penstock.model.failures import Phase
 from penstock.model.location import Location
 from penstock.model.sightings import Sighting
@@ -23,12 +23,14 @@ def piece(slice_id: str = "s1", state: SliceState = SliceState.READY, *, started
     return Slice(id=slice_id, group=GROUP, state=state, started=started)
 
 
-def found(*sightings: Sighting, ledger: Collection[Slice] = (), running: Collection[str] = (), complete: bool = True) -> Findings:
-    return findings(sightings, ledger=ledger, running=running, complete=complete)
+def found(
+    *sightings: Sighting, ledger: Collection[Slice] = (), running: Collection[str] = (), complete: bool = True
+) -> AuditFindings:
+    return audit_findings(sightings, ledger=ledger, running=running, complete=complete)
 
 
 def test_a_slice_that_ledger_workflows_and_cloud_agree_on_is_no_finding() -> None:
-    assert found(sighting(), ledger=[piece()], running=["s1"]) == Findings()
+    assert found(sighting(), ledger=[piece()], running=["s1"]) == AuditFindings()
 
 
 def test_a_resource_without_a_workflow_is_an_orphan_whether_the_ledger_has_it_or_not() -> None:
@@ -38,19 +40,19 @@ def test_a_resource_without_a_workflow_is_an_orphan_whether_the_ledger_has_it_or
 
 def test_a_slice_that_is_about_to_be_started_is_neither_an_orphan_nor_missing() -> None:
     unstarted = piece(started=False)
-    assert found(sighting(), ledger=[unstarted]) == Findings()
-    assert found(ledger=[unstarted]) == Findings()
+    assert found(sighting(), ledger=[unstarted]) == AuditFindings()
+    assert found(ledger=[unstarted]) == AuditFindings()
 
 
 def test_a_slice_without_a_resource_and_a_workflow_is_missing_if_the_listing_was_complete() -> None:
     assert found(ledger=[piece()]).missing == ("s1",)
-    assert found(ledger=[piece()], complete=False) == Findings()
-    assert found(ledger=[piece()], running=["s1"]) == Findings()
+    assert found(ledger=[piece()], complete=False) == AuditFindings()
+    assert found(ledger=[piece()], running=["s1"]) == AuditFindings()
     assert found(sighting(phase=Phase.GONE), ledger=[piece()]).missing == ("s1",)
 
 
 def test_a_running_slice_that_is_not_in_the_ledger_is_unreported() -> None:
-    assert found(sighting(), running=["s1"]) == Findings(unreported=(sighting(),))
+    assert found(sighting(), running=["s1"]) == AuditFindings(unreported=(sighting(),))
 
 
 def lifecycle(state: SliceState, slice_id: str = "s1") -> SliceLifecycle:

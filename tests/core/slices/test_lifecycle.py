@@ -20,8 +20,8 @@ from penstock.contract.slices import (
     SliceSpec,
 )
 from penstock.core.slices.lifecycle import (
-    KEPT_MOVES,
-    MOVES,
+    KEPT_TRANSITIONS,
+    TRANSITIONS,
     Cancelled,
     CommandReceived,
     CreateAnswered,
@@ -198,9 +198,9 @@ def test_skipped_states_are_lines_of_the_timeline() -> None:
 
 
 def test_a_timeline_keeps_its_newest_lines() -> None:
-    lifecycle = after(created(), HEALTHY, *[DRAIN, SERVE] * KEPT_MOVES)
-    assert len(lifecycle.moves) == KEPT_MOVES
-    assert lifecycle.sequence == 3 + 2 * KEPT_MOVES
+    lifecycle = after(created(), HEALTHY, *[DRAIN, SERVE] * KEPT_TRANSITIONS)
+    assert len(lifecycle.moves) == KEPT_TRANSITIONS
+    assert lifecycle.sequence == 3 + 2 * KEPT_TRANSITIONS
 
 
 def test_time_in_the_queue_does_not_count() -> None:
@@ -307,7 +307,7 @@ def test_any_lifecycle_follows_the_table(events: list[LifecycleEvent]) -> None:
         moved = advance(lifecycle, event)
         path = [lifecycle.state, *(move.state for move in moved.moves[len(lifecycle.moves) :])]
         for before, state in pairwise(path):
-            assert state is before or state in MOVES[before]
+            assert state is before or state in TRANSITIONS[before]
         assert path[-1] is moved.state
         assert moved.sequence == lifecycle.sequence + len(path) - 1
         assert moved.sequence >= moved.reported >= lifecycle.reported

@@ -15,10 +15,10 @@ from penstock.core.state.events import (
     UsageReported,
 )
 from penstock.core.state.state import AutoscalerState
-from penstock.model.building import build_demand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Code
 from penstock.model.demand import Task
+from penstock.model.demand_builder import build_demand
 from penstock.model.resources import Resources
 from penstock.model.runs import HostRef
 from penstock.model.shape import Device, DeviceType

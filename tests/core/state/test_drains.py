@@ -45,7 +45,7 @@ def test_a_drain_of_a_slice_that_nobody_knows_is_nothing() -> None:
     assert apply(cluster(), DrainOrdered(at=NOW, slice_id="x", terms=TERMS)).outbox == ()
 
 
-def test_a_draining_slice_that_reports_idle_or_is_confirmed_is_told_that_it_is_empty() -> None:
+def test_a_draining_slice_that_reports_idle_or_is_confirmed_receives_the_confirmation() -> None:
     draining = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     busy = apply(draining, UsageReported(at=NOW, usage={"a": BUSY}))
     assert ConfirmEmptyCommand(slice_id="a") not in busy.outbox
@@ -53,7 +53,7 @@ def test_a_draining_slice_that_reports_idle_or_is_confirmed_is_told_that_it_is_e
     assert apply(busy, DrainsConfirmed(at=NOW, slice_ids=("a", "x"))).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
 
 
-def test_a_draining_slice_is_told_once_that_it_is_empty_and_not_any_more_when_it_is_being_deleted() -> None:
+def test_a_draining_slice_receives_one_confirmation_and_none_while_it_is_being_deleted() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     empty: list[AnyEvent] = [UsageReported(at=NOW, usage={"a": IDLE}), DrainsConfirmed(at=NOW, slice_ids=("a", "a"))]
     told_often = replay(empty * 3, state)
@@ -131,7 +131,7 @@ def test_a_slice_whose_workflow_died_while_it_was_to_drain_goes_on_draining() ->
     assert (lifecycle.state, lifecycle.drain, lifecycle.sequence > lifecycle.reported) == (SliceState.DRAINING, TERMS, True)
 
 
-def test_drains_that_slices_tell_of_are_the_same_whether_they_are_told_alone_or_together() -> None:
+def test_reported_drains_are_the_same_whether_reports_are_applied_alone_or_in_a_batch() -> None:
     old, new = DrainTerms(cause="old", force=True), DrainTerms(cause="new")
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=old))
     reports = [report("a", SliceState.READY, 5), report("a", SliceState.DRAINING, 6, drain=new)]

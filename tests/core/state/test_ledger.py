@@ -21,8 +21,8 @@ from penstock.core.state.events import (
 )
 from penstock.core.state.specs import initial_lifecycle, locations_of
 from penstock.core.state.state import AutoscalerState
-from penstock.model.building import build_demand
 from penstock.model.demand import Task
+from penstock.model.demand_builder import build_demand
 from penstock.model.failures import Failure, FailureKind
 from penstock.model.slices import DrainTerms, HostState, HostUsage, SliceState
 from tests.core.state.ledgers import (

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from penstock.core.state.apply import replay
 from penstock.core.state.events import DemandDelta, DemandSnapshot
 from penstock.core.state.state import AutoscalerState, SourceDemand
-from penstock.model.building import build_demand
 from penstock.model.demand import Demand, Task
+from penstock.model.demand_builder import build_demand
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 Message = DemandSnapshot | DemandDelta

@@ -123,7 +123,7 @@ def test_a_delta_names_its_base() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "problem"),
     [
         ({"tasks": [{"id": "a"}, {"id": "a"}]}, "task id 'a' occurs twice"),
         ({"base": 3, "tasks": []}, "a delta needs epoch and revision"),
@@ -135,8 +135,8 @@ def test_a_delta_names_its_base() -> None:
         (None, "should be an object"),
     ],
 )
-def test_demand_that_cannot_be_used_is_rejected_with_its_fix(message: Any, told: str) -> None:
-    assert told in rejection("demand", message)
+def test_demand_that_cannot_be_used_is_rejected_with_its_fix(message: Any, problem: str) -> None:
+    assert problem in rejection("demand", message)
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"tasks": [{"id": "\\ud800"}]}'])
@@ -184,7 +184,7 @@ def test_what_a_newer_worker_says_beyond_what_is_known_here_is_passed_over() -> 
     assert isinstance(event, SlicesReported)
 
 
-def test_queue_lengths_and_unknown_signals_are_told_apart() -> None:
+def test_queue_lengths_and_unknown_signals_are_rejected_differently() -> None:
     assert "not supported yet" in rejection("pressure", {"group": "pair", "queued": 3})
     assert "did you mean demand?" in rejection("demnd", [])
 
@@ -197,23 +197,23 @@ def test_queue_lengths_and_unknown_signals_are_told_apart() -> None:
         ("report", {"confirmed": [f"host{i}" for i in range(5)]}),
     ],
 )
-def test_ids_that_are_no_slices_are_told(name: str, message: Any) -> None:
-    told = received(name, message)[-1]
-    assert isinstance(told, MessageRejected)
-    assert told.message == name
-    assert told.problem == "there is no slice 'host0', 'host1', 'host2' and 2 more; `penstock slices` lists the ids"
+def test_ids_that_are_no_slices_are_rejected(name: str, message: Any) -> None:
+    problem = received(name, message)[-1]
+    assert isinstance(problem, MessageRejected)
+    assert problem.message == name
+    assert problem.problem == "there is no slice 'host0', 'host1', 'host2' and 2 more; `penstock slices` lists the ids"
 
 
 @pytest.mark.parametrize(
     "invented", ["pair-7", "pair-300101-000000", "pair-300101-000000-0123ABCD", "pair-2-300101-000000-0123abcd"]
 )
-def test_ids_that_only_begin_like_those_of_a_group_are_told(invented: str) -> None:
-    (_, told) = received("usage", {"usage": {invented: "idle"}})
-    assert isinstance(told, MessageRejected)
-    assert told.problem == f"there is no slice '{invented}'; `penstock slices` lists the ids"
+def test_ids_that_only_begin_like_those_of_a_group_are_rejected(invented: str) -> None:
+    (_, problem) = received("usage", {"usage": {invented: "idle"}})
+    assert isinstance(problem, MessageRejected)
+    assert problem.problem == f"there is no slice '{invented}'; `penstock slices` lists the ids"
 
 
-def test_slices_that_have_just_gone_are_not_told() -> None:
+def test_slices_that_have_just_gone_are_not_rejected() -> None:
     gone = "pair-300101-000000-0123abcd"
     assert [type(event) for event in received("usage", {"usage": {gone: "idle"}})] == [UsageReported]
     assert [type(event) for event in received("confirm_drain", [gone, "pair-1"])] == [DrainsConfirmed]
@@ -236,35 +236,35 @@ def test_what_runs_on_slices_that_are_still_to_be_found_is_kept_as_far_as_it_can
     assert isinstance(kept, UsageReported)
     assert len(replay([kept], state).usage) == 300
 
-    (told,) = received("usage", {"usage": {"x" * 100_000: "idle"}}, state)
-    assert isinstance(told, MessageRejected)
-    assert len(told.problem) < 300
-    assert told.problem.endswith("are not known yet; report it again once the cluster has recovered its ledger")
-    (told,) = received("usage", {"usage": {to_be_found[0]: ["idle"] * 3}}, state)
-    assert isinstance(told, MessageRejected)
-    assert "3 given, but a slice of its group has 2 hosts" in told.problem
+    (problem,) = received("usage", {"usage": {"x" * 100_000: "idle"}}, state)
+    assert isinstance(problem, MessageRejected)
+    assert len(problem.problem) < 300
+    assert problem.problem.endswith("are not known yet; report it again once the cluster has recovered its ledger")
+    (problem,) = received("usage", {"usage": {to_be_found[0]: ["idle"] * 3}}, state)
+    assert isinstance(problem, MessageRejected)
+    assert "3 given, but a slice of its group has 2 hosts" in problem.problem
 
     monkeypatch.setattr(size_limits, "LARGEST_USAGE", 100)
-    known, told = received("usage", {"usage": dict.fromkeys([*to_be_found, "pair-1"], "busy")}, state)
+    known, problem = received("usage", {"usage": dict.fromkeys([*to_be_found, "pair-1"], "busy")}, state)
     assert isinstance(known, UsageReported)
     assert list(known.usage) == ["pair-1"]
-    assert isinstance(told, MessageRejected)
+    assert isinstance(problem, MessageRejected)
 
 
 def test_drains_confirmed_before_their_slices_are_found_are_to_be_confirmed_again() -> None:
     began = RecoveryBegan(at=NOW, id="r", reason="it was reset")
-    (_, told) = received("confirm_drain", ["other-1"], replay([began], STATE))
-    assert isinstance(told, MessageRejected)
-    assert told.problem.startswith("slices 'other-1' are not known yet")
-    assert "confirm again once the status lists their drains" in told.problem
+    (_, problem) = received("confirm_drain", ["other-1"], replay([began], STATE))
+    assert isinstance(problem, MessageRejected)
+    assert problem.problem.startswith("slices 'other-1' are not known yet")
+    assert "confirm again once the status lists their drains" in problem.problem
 
 
 def test_a_cluster_that_is_being_deleted_wants_nothing_any_more() -> None:
     state = replay([*received("demand", [{"id": "a"}]), Closed(at=NOW)], STATE)
     assert not state.demand
-    (told,) = received("demand", [{"id": "b"}], state)
-    assert isinstance(told, MessageRejected)
-    assert told.problem.startswith("the cluster is being deleted")
+    (problem,) = received("demand", [{"id": "b"}], state)
+    assert isinstance(problem, MessageRejected)
+    assert problem.problem.startswith("the cluster is being deleted")
 
 
 def test_packed_demand_holds_no_more_tasks_than_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.outbox import as_demand, in_parts
+from penstock.client.demand_messages import as_demand, in_parts
 from penstock.contract.inventories import LocationReport
 from penstock.core.state import size_limits
 from penstock.core.state.apply import KEPT_EMPTY_SOURCES, apply, replay
@@ -37,7 +37,7 @@ from tests.core.state.ledgers import orphan, reported
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TEMPORALS_LIMIT = 2 * 1024 * 1024
 """Bytes of one payload, and so of a state that is carried or shown."""
-ROOM = 40_000
+SMALL_LIMIT = 40_000
 """Bytes that demand may take in most of these tests."""
 HEAVY = 2_000
 """Random ids that are more than that."""
@@ -45,7 +45,7 @@ HEAVY = 2_000
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_limits, "LARGEST_DEMAND", ROOM)
+    monkeypatch.setattr(size_limits, "LARGEST_DEMAND", SMALL_LIMIT)
 
 
 def random_ids(count: int, seed: int = 7) -> list[str]:
@@ -89,8 +89,8 @@ def test_a_source_that_wants_something_is_never_forgotten() -> None:
 )
 def test_reasons_are_as_long_as_people_read(update: str, message: dict[str, str], field: str) -> None:
     (event,) = read_update(ready(1), update, json.dumps(message).encode(), NOW).events
-    told = exceeds_limits(ready(1), event)
-    assert told == f"{field}: has 501 characters, the limit is 500; shorten it"
+    refusal = exceeds_limits(ready(1), event)
+    assert refusal == f"{field}: has 501 characters, the limit is 500; shorten it"
 
 
 def test_a_cluster_of_full_size_is_carried_while_it_is_deleted_or_drained() -> None:
@@ -104,8 +104,8 @@ def test_a_cluster_of_full_size_is_carried_while_it_is_deleted_or_drained() -> N
             drained = apply(drained, order)
     assert len(drained.draining) == MOST_DRAINS
     assert len(drained.model_dump_json()) < TEMPORALS_LIMIT
-    told = exceeds_limits(drained, order)
-    assert told == "slice_id: 2000 slices drain already; wait until some of them are gone, or delete the cluster"
+    refusal = exceeds_limits(drained, order)
+    assert refusal == "slice_id: 2000 slices drain already; wait until some of them are gone, or delete the cluster"
 
 
 def test_five_thousand_slices_found_at_once_are_carried() -> None:
@@ -176,10 +176,10 @@ def test_what_came_too_late_is_ignored_however_heavy_it_is() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_an_update_is_told_so() -> None:
+def test_an_update_that_is_too_large_is_refused() -> None:
     raw = json.dumps({"demand": json.loads(waiting(random_ids(HEAVY)).model_dump_json())}).encode()
     (event,) = read_update(AutoscalerState(), "submit_demand", raw, NOW).events
-    assert f"the limit is {ROOM}" in (exceeds_limits(AutoscalerState(), event) or "")
+    assert f"the limit is {SMALL_LIMIT}" in (exceeds_limits(AutoscalerState(), event) or "")
 
 
 @pytest.mark.usefixtures("small")
@@ -194,7 +194,7 @@ def test_the_demand_of_all_sources_counts_together() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_parts_of_a_snapshot_count_together_and_are_dropped_once_it_is_refused() -> None:
-    parts = in_parts(waiting(random_ids(HEAVY)), largest=ROOM)
+    parts = in_parts(waiting(random_ids(HEAVY)), largest=SMALL_LIMIT)
     assert len(parts) == 2
     state = AutoscalerState()
     for number, part in enumerate(parts, start=1):
@@ -229,7 +229,7 @@ def test_a_configuration_and_a_standing_request_are_refused_if_they_cannot_be_ca
     wants = [{"resources": {"cpu": 1 + i % 7}} for i in range(20_000)]
     raw = json.dumps({"owner": "someone", "wants": wants}).encode()
     (event,) = read_update(AutoscalerState(), "request_capacity", raw, NOW).events
-    assert "write count" in (exceeds_limits(AutoscalerState(), event) or "")
+    assert "write `count`" in (exceeds_limits(AutoscalerState(), event) or "")
 
 
 @pytest.mark.parametrize("host", [{"tasks": []}, {"tasks": [], "reserved": {"cpu": 1}}, {"tasks": [], "state": "degraded"}])

@@ -71,16 +71,16 @@ def test_a_drain_is_ordered_and_cancelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("seen", "problem"),
     [
         (reported("small-1", SliceState.BOOTING, 1, group="small"), "is BOOTING, so draining deletes it at once"),
         (reported("small-1", SliceState.DELETING, 1, group="small"), "is being deleted"),
         (DrainsConfirmed(at=NOW, slice_ids=("small-1",)), "is being deleted"),
     ],
 )
-def test_a_drain_that_nothing_can_call_off_is_not_cancelled(seen: AnyEvent, told: str) -> None:
+def test_a_drain_that_nothing_can_call_off_is_not_cancelled(seen: AnyEvent, problem: str) -> None:
     state, _ = done("drain_slice", {"slice_id": "small-1"})
-    with pytest.raises(BadMessage, match=told):
+    with pytest.raises(BadMessage, match=problem):
         done("cancel_drain", {"slice_id": "small-1"}, replay([seen], state))
 
 
@@ -94,7 +94,7 @@ def test_pausing_twice_and_resuming_twice_is_no_mistake() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "told"),
+    ("name", "message", "problem"),
     [
         ("submit_demand", {"tasks": [{"id": "a"}, {"id": "a"}]}, "occurs twice"),
         ("submit_demand", {"tsks": []}, "did you mean tasks?"),
@@ -110,10 +110,10 @@ def test_pausing_twice_and_resuming_twice_is_no_mistake() -> None:
         ("puase", {}, "did you mean pause?"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_its_fix(name: str, message: Any, told: str) -> None:
+def test_what_cannot_be_done_is_refused_with_its_fix(name: str, message: Any, problem: str) -> None:
     with pytest.raises(BadMessage) as refused:
         done(name, message)
-    assert told in str(refused.value)
+    assert problem in str(refused.value)
 
 
 def test_a_request_that_has_expired_already_is_refused() -> None:

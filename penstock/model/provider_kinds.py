@@ -26,7 +26,7 @@ class ProviderKind(NamedTuple):
 
     name: str
     runtime: str = ""
-    """`module:NAME` of its `ProviderRuntime` (activities/providers/kinds.py); only workers import it."""
+    """`module:NAME` of its `ProviderRuntime` (activities/providers/runtime.py); only workers import it."""
     account_key: str = "project"
     """The setting that names the account: groups with the same value share quotas, rate limits and one inventory per location."""
     connection_keys: tuple[str, ...] = ()

@@ -9,11 +9,11 @@ import pytest
 
 from activities.providers.gcp.compute import ComputeProvider
 from activities.providers.local import LocalProvider
+from activities.providers.open_providers import Providers
 from activities.providers.port import Invalid
-from activities.providers.registry import Providers
 from activities.providers.sim import SimProvider
 from activities.wakeups import Wakeups
-from penstock.model.providers import KINDS
+from penstock.model.provider_kinds import KINDS
 
 
 def opened(kind: str, *settings: dict[str, Any], environ: Mapping[str, str] | None = None) -> list[Any]:

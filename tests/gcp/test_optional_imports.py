@@ -14,7 +14,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 import embedded.launcher, worker.assembly
 from activities.providers.port import Invalid
-from activities.providers.registry import Providers
+from activities.providers.open_providers import Providers
 
 async def main():
     providers = Providers()

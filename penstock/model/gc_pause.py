@@ -9,7 +9,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def in_bulk(make: Callable[P, T]) -> Callable[P, T]:
+def gc_paused(make: Callable[P, T]) -> Callable[P, T]:
     """Pause the garbage collector during a call that creates or walks many objects.
 
     Most of the objects stay in use, so each collection would free almost nothing. With a hundred thousand tasks the

@@ -7,9 +7,9 @@ from pydantic_core import to_jsonable_python
 
 from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, UsageMessage, size_of
 from penstock.contract.tasks import DemandItem, demand_of
-from penstock.model.building import DemandBuilder, joined, without
-from penstock.model.bulk import in_bulk
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import DemandBuilder, joined, without
+from penstock.model.gc_pause import gc_paused
 from penstock.model.runs import Run
 
 Tasks = Demand | Sequence[DemandItem | Mapping[str, Any]]
@@ -21,7 +21,7 @@ def as_demand(tasks: Tasks) -> Demand:
     return tasks if isinstance(tasks, Demand) else demand_of(tasks)
 
 
-class Outbox:
+class DemandMessages:
     """The demand that one source has sent so far, and its revision.
 
     An epoch begins with a snapshot, so a source that restarts takes a newer epoch and needs to remember nothing.
@@ -63,7 +63,7 @@ class Outbox:
         """Note that this revision was sent; the next may be a delta to it."""
         self._sent = demand
 
-    def begin_again(self, after: int = -1) -> None:
+    def start_new_epoch(self, after: int = -1) -> None:
         """Make the next message a snapshot, in an epoch newer than `after`."""
         self._sent = None
         if after >= self.epoch:
@@ -100,7 +100,7 @@ def in_parts(demand: Demand, largest: int = LARGEST_MESSAGE) -> list[Demand]:
     return [part for piece in pieces for part in in_parts(piece, largest)]
 
 
-@in_bulk
+@gc_paused
 def _entries(demand: Demand, first: int, end: int) -> Demand:
     """Entries `first` to `end` of the demand."""
     builder = DemandBuilder()

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from penstock.model.bulk import in_bulk
 from penstock.model.demand import GANG_SIZE, Demand, Entry, Task, Workload
+from penstock.model.gc_pause import gc_paused
 from penstock.model.resources import DIMENSIONS, Resources, format_amount
 from penstock.model.runs import Fault, FaultCode, HostRef, Run
 from penstock.model.shape import Shape
@@ -91,7 +91,7 @@ class Batch(NamedTuple):
     gang_ids: Sequence[str] = ()
 
 
-@in_bulk
+@gc_paused
 def build_demand(tasks: Iterable[Task | Batch]) -> Demand:
     """Group tasks into entries: one per task, or one per gang at the position of its first task.
 

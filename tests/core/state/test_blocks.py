@@ -8,8 +8,8 @@ import pytest
 from penstock.contract.inventories import LocationReport
 from penstock.core.answers.status import status_of
 from penstock.core.state.apply import apply
+from penstock.core.state.blocks import health_of
 from penstock.core.state.events import BlockCleared, ConfigApplied, LocationReported
-from penstock.core.state.health import health_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import Failure, FailureKind, Scope
 from penstock.model.location import Location

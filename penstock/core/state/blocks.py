@@ -15,12 +15,12 @@ LONGEST_QUOTA_BLOCK = timedelta(minutes=15)
 LEAST_RATE_PAUSE = timedelta(seconds=1)
 PERMISSION_BLOCK = timedelta(days=1)
 """An operator fixes permissions and clears the block; without that, one try a day finds out."""
-YOUNG = timedelta(minutes=15)
+EARLY_LOSS_AGE = timedelta(minutes=15)
 """A slice that dies younger than this counts as a failure of its group."""
-MEMORY = timedelta(hours=1)
+FAILURE_MEMORY = timedelta(hours=1)
 """How long after the end of a block the next failure still counts as consecutive."""
 
-TOGETHER = timedelta(seconds=10)
+SAME_INCIDENT = timedelta(seconds=10)
 """Failures within this time of each other have one reason."""
 
 _ENOUGH_DOUBLINGS = 20
@@ -64,7 +64,7 @@ def after_failure(
 ) -> tuple[Block, ...]:
     """The blocks after a slice of the group failed; `age` is how long it existed. Slices that fail together count once."""
     kept = {BlockKey.of(block): block for block in blocks if not _is_forgotten(block, at)}
-    if failure.kind in _DIED and age >= YOUNG:
+    if failure.kind in _DIED and age >= EARLY_LOSS_AGE:
         return tuple(kept.values())
     key = _covered(failure, group)
     before = kept.pop(key, None)
@@ -88,7 +88,7 @@ def _block(
 
 def _failed_together(block: Block, at: datetime, *, ordered_at: datetime) -> bool:
     """Whether a slice fails together with the one that was counted. A slice ordered after that failure is another try."""
-    return at - block.at < TOGETHER and ordered_at <= block.at
+    return at - block.at < SAME_INCIDENT and ordered_at <= block.at
 
 
 def after_ready(blocks: Sequence[Block], group: ScaleGroup, *, ordered_at: datetime) -> tuple[Block, ...]:
@@ -108,7 +108,7 @@ def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failu
     return tuple(b for b in blocks if b.kind is not FailureKind.QUOTA or not covers(b, group))
 
 
-def after_refused_look(
+def after_failed_listing(
     blocks: Sequence[Block], failure: Failure, groups: Sequence[ScaleGroup], *, at: datetime, backoff: Backoff
 ) -> tuple[Block, ...]:
     """Block every group of a location that cannot be listed (permission, invalid settings) until a listing succeeds.
@@ -122,7 +122,7 @@ def after_refused_look(
     return tuple(blocks)
 
 
-def after_look(blocks: Sequence[Block], groups: Sequence[ScaleGroup]) -> tuple[Block, ...]:
+def after_listing(blocks: Sequence[Block], groups: Sequence[ScaleGroup]) -> tuple[Block, ...]:
     """The location of the groups was listed: blocks caused by failed listings end."""
     return tuple(block for block in blocks if not (block.looking and any(covers(block, group) for group in groups)))
 
@@ -229,7 +229,7 @@ def _is_active(block: Block, now: datetime) -> bool:
 
 
 def _is_forgotten(block: Block, now: datetime) -> bool:
-    return block.health.until is not None and block.health.until + MEMORY <= now
+    return block.health.until is not None and block.health.until + FAILURE_MEMORY <= now
 
 
 def _end(health: Health) -> float:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from activities.providers.port import Invalid, Order, Provider
 from penstock.contract.answers import Finding
-from penstock.model.providers import KINDS
+from penstock.model.provider_kinds import KINDS
 from penstock.wording import did_you_mean
 
 Settings = Mapping[str, JsonValue]

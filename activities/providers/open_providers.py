@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from activities.providers.kinds import ProcessContext, Settings, runtime_of
 from activities.providers.port import Provider
+from activities.providers.runtime import ProcessContext, Settings, runtime_of
 
 
 class Providers:

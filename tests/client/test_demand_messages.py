@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.outbox import Outbox, as_demand, in_parts
+from penstock.client.demand_messages import DemandMessages, as_demand, in_parts
 from penstock.contract.messages import DemandMessage, size_of
 from penstock.core.state.events import DemandDelta
 from penstock.core.state.revisions import apply_delta, apply_snapshot
 from penstock.core.state.signals import demand_event
 from penstock.core.state.state import AutoscalerState, SourceDemand
-from penstock.model.building import joined
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import joined
 from tests.core.state.test_signals import NOW
 
 
@@ -58,7 +58,7 @@ class Receiver:
     ],
 )
 def test_the_receiver_holds_the_demand_that_was_sent(before: list[Any], after: list[Any], kind: str) -> None:
-    outbox, receiver = Outbox("default", 7), Receiver()
+    outbox, receiver = DemandMessages("default", 7), Receiver()
     for tasks in (before, after):
         demand = as_demand(tasks)
         messages = outbox.messages(demand)
@@ -71,16 +71,16 @@ def test_the_receiver_holds_the_demand_that_was_sent(before: list[Any], after: l
 
 
 def test_after_a_message_that_may_be_lost_a_snapshot_is_sent() -> None:
-    outbox = Outbox("default", 7)
+    outbox = DemandMessages("default", 7)
     demand = as_demand(singles("a", "b"))
     outbox.messages(demand)
     assert outbox.messages(demand)[0].base is None
 
 
 def test_a_newer_epoch_is_taken_when_another_client_was_ahead() -> None:
-    outbox = Outbox("default", 7)
+    outbox = DemandMessages("default", 7)
     outbox.messages(Demand())
-    outbox.begin_again(after=9)
+    outbox.start_new_epoch(after=9)
     assert outbox.messages(Demand())[0].epoch == 10
     assert outbox.stamp == (10, 1)
 
