@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
@@ -38,7 +39,9 @@ LEAST_PAUSE_SECONDS = 0.02
 REPORTS_AT_ONCE = 200
 """Slice reports, or orphans, in one signal: few signals, each far below the size limit of a message."""
 HOSTS_AT_ONCE = 2000
-"""Hosts of the orphans in one signal, unless a single orphan has more."""
+"""Hosts of the reports or orphans in one signal, unless a single one has more."""
+
+WithHosts = TypeVar("WithHosts", Sighting, SliceReport)
 
 LocationsCallback = Callable[[Sequence[WatchedLocation]], object]
 """Callback with every location in use; called before the first order there and repeatedly after, so it must be idempotent."""
@@ -176,30 +179,29 @@ async def send_location(client: Client, cluster: str, report: LocationReport) ->
 
 def parts_of(report: LocationReport) -> list[LocationReport]:
     """The report as signals of bounded size. Only the last is marked complete, for a recovery that awaits the whole."""
-    batches = _batches(report.orphans)
+    batches = _batches(report.orphans) or [()]
     part = report.model_copy(update={"missing": (), "complete": False, "asked": None})
     parts = [part.model_copy(update={"orphans": batch}) for batch in batches[:-1]]
     return [*parts, report.model_copy(update={"orphans": batches[-1]})]
 
 
-def _batches(orphans: Sequence[Sighting]) -> list[tuple[Sighting, ...]]:
-    """Orphans in batches of a bounded number of orphans and of hosts; at least one batch."""
-    batches: list[tuple[Sighting, ...]] = [()]
-    hosts = 0
-    for sighting in orphans:
-        hosts += len(sighting.hosts)
-        if batches[-1] and (len(batches[-1]) >= REPORTS_AT_ONCE or hosts > HOSTS_AT_ONCE):
-            batches.append(())
-            hosts = len(sighting.hosts)
-        batches[-1] += (sighting,)
-    return batches
-
-
 async def send_reports(client: Client, cluster: str, reports: Sequence[SliceReport]) -> None:
     """Send reports of slices to their autoscaler."""
-    for first in range(0, len(reports), REPORTS_AT_ONCE):
-        batch = SliceReports(reports=tuple(reports[first : first + REPORTS_AT_ONCE]))
-        await signal_if_running(client, names.autoscaler_id(cluster), names.SLICES_REPORTED, batch)
+    for batch in _batches(reports):
+        await signal_if_running(client, names.autoscaler_id(cluster), names.SLICES_REPORTED, SliceReports(reports=batch))
+
+
+def _batches(items: Sequence[WithHosts]) -> list[tuple[WithHosts, ...]]:
+    """The items in batches that fit a signal: a bounded number of items, and of their hosts."""
+    batches: list[tuple[WithHosts, ...]] = []
+    hosts = 0
+    for item in items:
+        hosts += len(item.hosts)
+        if not batches or len(batches[-1]) >= REPORTS_AT_ONCE or hosts > HOSTS_AT_ONCE:
+            batches.append(())
+            hosts = len(item.hosts)
+        batches[-1] += (item,)
+    return batches
 
 
 class AuditActivities:

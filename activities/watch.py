@@ -25,7 +25,17 @@ from activities.audit import (
 )
 from activities.heartbeats import beating
 from activities.providers.open_providers import Providers
-from activities.providers.port import Invalid, Listing, PermissionDenied, Phase, Provider, ProviderError, RateLimited, Sighting
+from activities.providers.port import (
+    Invalid,
+    Listing,
+    PermissionDenied,
+    Phase,
+    Provider,
+    ProviderError,
+    RateLimited,
+    Sighting,
+    Transient,
+)
 from activities.temporal_reads import CachedReadings, ClusterReading, gather_limited, lifecycle_of, signal_if_running
 from activities.wakeups import Wakeups
 from penstock.contract import names
@@ -38,6 +48,8 @@ from penstock.core.state.state import AutoscalerState
 
 QUICK_LOOKS = 5
 """Quick looks after a wake-up: a cloud may take a moment to list what it has just accepted."""
+LONGEST_RETRY_SECONDS = 15.0
+"""Between looks at a location that cannot be listed: `look` after the first failure, doubled up to this."""
 EMPTY_AUDITS = 2
 """Consecutive audits that must find a location unconfigured and empty before its watch ends."""
 
@@ -53,6 +65,8 @@ class WatchActivities:
         self._wakeups = wakeups
         self._on_locations = on_locations
         self._readings = CachedReadings(client)
+        self._watches: dict[tuple[str, str], _Watch] = {}
+        """Watches of this process, so that a retry or the next round does not begin with an audit and new health checks."""
 
     @activity.defn(name=names.WATCH)
     async def watch(self, request: WatchRequest) -> WatchResult:
@@ -62,10 +76,21 @@ class WatchActivities:
         """
         self._on_locations((request.location,))
         details = activity.info().heartbeat_details
-        known = reconciliation.unpack_notified(details[0] if details else request.known)
-        watch = _Watch(self._client, self._wakeups, self._readings, location=request.location, known=known)
+        watch = self._watch_of(request.location, details[0] if details else request.known)
         async with beating(lambda: (watch.packed,)):
-            return await _until_shutdown(watch, self._providers, seconds=request.seconds)
+            result = await _until_shutdown(watch, self._providers, seconds=request.seconds)
+        if result.done:
+            del self._watches[request.location.cluster, request.location.key]
+        return result
+
+    def _watch_of(self, location: WatchedLocation, known: str) -> "_Watch":
+        """The watch that this process has of the location, unless another process has watched it since; else a new one."""
+        key = location.cluster, location.key
+        watch = self._watches.get(key)
+        if watch is None or (watch.location, watch.packed) != (location, known):
+            table = reconciliation.unpack_notified(known)
+            watch = self._watches[key] = _Watch(self._client, self._wakeups, self._readings, location=location, known=table)
+        return watch
 
 
 async def _until_shutdown(watch: "_Watch", providers: Providers, *, seconds: float) -> WatchResult:
@@ -78,10 +103,11 @@ async def _until_shutdown(watch: "_Watch", providers: Providers, *, seconds: flo
     finally:
         watching.cancel()
         stopping.cancel()
+        await asyncio.gather(watching, stopping, return_exceptions=True)
 
 
 class _Watch:
-    """One round at one location."""
+    """What this process knows of one location, and its rounds there."""
 
     def __init__(
         self, client: Client, wakeups: Wakeups, readings: CachedReadings, *, location: WatchedLocation, known: NotifiedTable
@@ -102,7 +128,14 @@ class _Watch:
         self._audited_at = -math.inf
         self._quick_looks_left = QUICK_LOOKS
         self._empty_audits = 0
+        self._failures = 0
+        """Consecutive failed looks."""
         self._last: Listing | None = None
+
+    @property
+    def location(self) -> WatchedLocation:
+        """The location that is watched."""
+        return self._location
 
     async def round(self, providers: Providers, *, seconds: float) -> WatchResult:
         """Look, notify, audit, wait; until the round is over.
@@ -115,9 +148,10 @@ class _Watch:
             while time.monotonic() < ends:
                 if (result := await self._once(provider)) is not None:
                     return result
+                self._failures = 0
                 await self._wait(min(max(LEAST_PAUSE_SECONDS, self._pause()), max(0.0, ends - time.monotonic())))
         except ProviderError as error:
-            return await self._failed(error)
+            return await self._failed(error, most_seconds=seconds)
         return self.result()
 
     async def _once(self, provider: Provider) -> WatchResult | None:
@@ -131,19 +165,24 @@ class _Watch:
         self._audited_at = time.monotonic()
         try:
             return await self._audit(provider, listing)
-        except TemporalError as error:
+        except (TemporalError, Transient, RateLimited) as error:
             activity.logger.warning("%s could not be audited: %s", self._location.key, error)
             return None
 
-    async def _failed(self, error: ProviderError) -> WatchResult:
+    async def _failed(self, error: ProviderError, *, most_seconds: float) -> WatchResult:
         """End the round with the location as it is configured now, or raise the error for Temporal to retry."""
         if (reconfigured := await self._reconfigured()) is not None:
             return reconfigured
         if isinstance(error, PermissionDenied | Invalid):
             return await self._refused(error)
-        delay = timedelta(seconds=max(error.retry_after, 1.0)) if isinstance(error, RateLimited) else None
+        self._failures += 1
+        seconds = min(LONGEST_RETRY_SECONDS, self._location.rules.look_seconds * 2 ** min(self._failures - 1, 10))
+        if isinstance(error, RateLimited):
+            seconds = min(max(error.retry_after, seconds), most_seconds)
         raise ApplicationError(
-            f"{self._location.key} cannot be listed: {error}", type=type(error).__name__, next_retry_delay=delay
+            f"{self._location.key} cannot be listed: {error}",
+            type=type(error).__name__,
+            next_retry_delay=timedelta(seconds=max(seconds, LEAST_PAUSE_SECONDS)),
         ) from error
 
     async def _refused(self, error: PermissionDenied | Invalid) -> WatchResult:

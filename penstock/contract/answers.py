@@ -126,6 +126,8 @@ class SlicePage(Value):
     page: int
     pages: int
     slices: tuple[Slice, ...]
+    without_addresses: int = 0
+    """Slices at the end of the page whose hosts are left out to keep the answer small; smaller pages have them."""
 
 
 class Difference(Value):

@@ -1,7 +1,8 @@
 """Slices and their states, usage of hosts, health of groups, standing requests, recent launches."""
 
+from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict, Unpack
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -51,6 +52,11 @@ class SliceState(StrEnum):
         return self.has_resource and self is not SliceState.BOOTING
 
     @property
+    def was_ready(self) -> bool:
+        """Its hosts were all healthy once: READY, or DRAINING, which follows READY."""
+        return self in (SliceState.READY, SliceState.DRAINING)
+
+    @property
     def ended(self) -> bool:
         """Confirmed gone by the cloud: the slice leaves the ledger."""
         return self in (SliceState.TERMINATED, SliceState.FAILED)
@@ -65,6 +71,24 @@ class DrainTerms(Value):
 
 def _any_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
+
+
+class SliceChanges(TypedDict, total=False):
+    """The fields of a slice that change, with their new values. A misspelt field is a type error."""
+
+    state: SliceState
+    since: datetime | None
+    queued: bool
+    drain: DrainTerms | None
+    cause: str
+    started: bool
+    adopted: bool
+    created_at: datetime | None
+    location: Location | None
+    hosts: tuple[HostAddress, ...]
+    pool: str | None
+    chips: int
+    sequence: int
 
 
 class Slice(Value):
@@ -95,6 +119,10 @@ class Slice(Value):
     chips: Count = 0
     sequence: Count = 0
     """Number of changes that it has reported: a late report must not overwrite a newer one."""
+
+    def changed(self, **changes: Unpack[SliceChanges]) -> "Slice":
+        """The slice with some fields replaced."""
+        return self.model_copy(update=changes)
 
     @property
     def is_launch(self) -> bool:

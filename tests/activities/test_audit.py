@@ -1,14 +1,20 @@
 """Reports of audits as signals of bounded size."""
 
+import asyncio
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
+from temporalio.client import Client
 
+from activities import audit
 from activities.audit import HOSTS_AT_ONCE, REPORTS_AT_ONCE, parts_of
 from penstock.contract.inventories import LocationReport
+from penstock.contract.slices import SliceReport, SliceReports
 from penstock.model.failures import Phase
 from penstock.model.location import Location
-from penstock.model.sightings import Host, Labels, Ref, Sighting
+from penstock.model.sightings import Host, HostAddress, Labels, Ref, Sighting
+from penstock.model.slices import SliceState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HERE = Location(provider="sim", account="sim", name="a")
@@ -52,3 +58,19 @@ def test_a_large_report_is_sent_in_parts_of_which_only_the_last_is_complete(host
     *first, last = [(part.complete, part.asked, part.missing) for part in parts]
     assert first == [(False, None, ())] * (len(sizes) - 1)
     assert last == (True, "r", ("gone",))
+
+
+def test_reports_of_slices_are_sent_in_signals_that_fit_whatever_their_number_of_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[SliceReports] = []
+
+    async def record(_client: object, _workflow: str, _signal: str, message: SliceReports) -> bool:
+        sent.append(message)
+        return True
+
+    monkeypatch.setattr(audit, "signal_if_running", record)
+    hosts = tuple(HostAddress(name=f"node-w-{i}", address=f"10.0.0.{i}", external_address=f"34.0.0.{i}") for i in range(256))
+    since = {"state": SliceState.READY, "since": NOW, "ordered_at": NOW, "sequence": 3}
+    reports = [SliceReport(slice_id=f"s{i}", group="g", hosts=hosts, **since) for i in range(REPORTS_AT_ONCE)]
+    asyncio.run(audit.send_reports(cast(Client, None), "c", reports))
+    assert [report for message in sent for report in message.reports] == reports
+    assert max(len(message.model_dump_json()) for message in sent) < 500_000

@@ -1,6 +1,7 @@
 """The status of a cluster (counts by group, demand sources, recent failures) and pages of its slices."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 from math import ceil
 from operator import attrgetter
 from typing import Any
@@ -24,6 +25,10 @@ from penstock.model.snapshot import Snapshot
 
 SLICE_WORKFLOWS = "slice workflows"
 """Item of `waiting_for` until a recovery has collected the reports of all slice workflows."""
+
+
+MOST_HOSTS_SHOWN = 8000
+"""Hosts in one page of slices: about 1 MB, half of what Temporal allows for an answer."""
 
 
 def status_of(state: AutoscalerState, since: int | None = None) -> ClusterStatus:
@@ -68,12 +73,20 @@ def page_of(state: AutoscalerState, request: SlicesRequest) -> SlicePage:
     wanted = request.state.upper() if request.state else None
     found = [piece for piece in state.slices if request.group in (None, piece.group) and wanted in (None, piece.state)]
     first = (request.page - 1) * request.page_size
+    slices = [_identified(piece) for piece in found[first : first + request.page_size]]
+    whole = sum(hosts <= MOST_HOSTS_SHOWN for hosts in accumulate(len(piece.hosts) for piece in slices))
     return SlicePage(
         total=len(found),
         page=request.page,
         pages=max(1, ceil(len(found) / request.page_size)),
-        slices=tuple(found[first : first + request.page_size]),
+        slices=(*slices[:whole], *(piece.changed(hosts=()) for piece in slices[whole:])),
+        without_addresses=len(slices) - whole,
     )
+
+
+def _identified(piece: Slice) -> Slice:
+    """The slice without the settings of its location, which may be long and are in its workflow."""
+    return piece if piece.location is None else piece.changed(location=piece.location.identity)
 
 
 def _groups(state: AutoscalerState) -> tuple[GroupStatus, ...]:

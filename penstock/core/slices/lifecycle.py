@@ -134,12 +134,17 @@ def deadline_seconds(lifecycle: SliceLifecycle) -> float | None:
     timeouts = lifecycle.spec.timeouts
     if lifecycle.state is SliceState.REQUESTING and lifecycle.queued:
         return None
-    return {
-        SliceState.REQUESTING: timeouts.requesting_seconds,
-        SliceState.BOOTING: timeouts.boot_seconds,
-        SliceState.INITIALIZING: timeouts.init_seconds,
-        SliceState.DRAINING: timeouts.drain_seconds,
-    }.get(lifecycle.state)
+    match lifecycle.state:
+        case SliceState.REQUESTING:
+            return timeouts.requesting_seconds
+        case SliceState.BOOTING:
+            return timeouts.boot_seconds
+        case SliceState.INITIALIZING:
+            return timeouts.init_seconds
+        case SliceState.DRAINING:
+            return timeouts.drain_seconds
+        case SliceState.READY | SliceState.DELETING | SliceState.TERMINATED | SliceState.FAILED:
+            return None
 
 
 def report_of(lifecycle: SliceLifecycle) -> SliceReport:
@@ -203,7 +208,8 @@ def _with_addresses(lifecycle: SliceLifecycle, at: datetime, sighting: Sighting)
         return lifecycle
     if not lifecycle.state.has_hosts:
         return lifecycle.model_copy(update={"hosts": sighting.addresses})
-    return _with_line(lifecycle, at, "addresses of hosts changed", hosts=sighting.addresses)
+    why = "addresses of hosts changed" if lifecycle.hosts else "addresses of hosts known"
+    return _with_line(lifecycle, at, why, hosts=sighting.addresses)
 
 
 def _loss(lifecycle: SliceLifecycle, sighting: Sighting) -> Failure | None:

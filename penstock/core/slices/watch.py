@@ -208,8 +208,8 @@ def _implied(piece: Slice) -> LastNotified | None:
             phase = Phase.RUNNING
         case SliceState.DELETING | SliceState.TERMINATED | SliceState.FAILED:
             return None
-    healthy = piece.state in (SliceState.READY, SliceState.DRAINING)
-    return LastNotified(piece.group, phase, piece.state.has_hosts, healthy, addresses_digest(piece.hosts))
+    state = piece.state
+    return LastNotified(piece.group, phase, state.has_hosts, state.was_ready, addresses_digest(piece.hosts))
 
 
 def pack_notified(known: Mapping[str, LastNotified]) -> str:

@@ -36,7 +36,7 @@ from penstock.core.state.recovery import recovery_after_config
 from penstock.core.state.revisions import apply_delta, apply_refused, apply_snapshot
 from penstock.core.state.state import AutoscalerState, Changes, SourceDemand
 from penstock.model.cluster import ScaleGroup
-from penstock.model.slices import Slice, SliceUsage
+from penstock.model.slices import Slice, SliceChanges, SliceUsage
 
 KEPT_REJECTIONS = 20
 """Rejected messages shown in the status; all of them are counted."""
@@ -88,12 +88,12 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
 
 def _left_behind(piece: Slice, before: ScaleGroup | None, after: ScaleGroup | None) -> Slice:
     """The slice with its own copy of the pool, chips and location that the new configuration no longer has for its group."""
-    facts: dict[str, Any] = {}
+    facts: SliceChanges = {}
     if before is not None and after is None and before.pool is not None:
         facts = {"pool": before.pool, "chips": before.chips_per_slice}
     if before is not None and piece.location is None and (after is None or after.location.key != before.location.key):
         facts["location"] = before.location
-    return piece.model_copy(update=facts) if facts else piece
+    return piece.changed(**facts) if facts else piece
 
 
 def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:

@@ -67,9 +67,8 @@ def after_failure(
     if failure.kind in _DIED and age >= EARLY_LOSS_AGE:
         return tuple(kept.values())
     key = _covered(failure, group)
-    before = kept.pop(key, None)
-    after = _block(failure, key, before, at=at, ordered_at=ordered_at, backoff=backoff)
-    return (*kept.values(), after)
+    kept[key] = _block(failure, key, kept.get(key), at=at, ordered_at=ordered_at, backoff=backoff)
+    return tuple(kept.values())
 
 
 def _block(

@@ -15,7 +15,7 @@ TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
 
 def with_drains(slices: Iterable[Slice], drains: Mapping[str, DrainTerms | None]) -> tuple[Slice, ...]:
     """The slices with the drain terms in `drains`, by slice id; None ends a drain."""
-    return tuple(p.model_copy(update={"drain": drains[p.id]}) if p.id in drains else p for p in slices)
+    return tuple(p.changed(drain=drains[p.id]) if p.id in drains else p for p in slices)
 
 
 def commands_sent(state: AutoscalerState, event: CommandsSent) -> Changes:

@@ -11,7 +11,7 @@ from penstock.core.state.drains import TO_CLOSE, with_drains
 from penstock.core.state.events import Decided, LaunchesDropped, SlicesReported, SlicesStarted
 from penstock.core.state.state import AutoscalerState, Changes, forget, kept_addresses
 from penstock.model.cluster import ClusterConfig, ScaleGroup
-from penstock.model.slices import DrainTerms, RecentLaunch, Slice, SliceState
+from penstock.model.slices import DrainTerms, RecentLaunch, Slice, SliceChanges, SliceState
 
 KEPT_FAILURES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
@@ -57,7 +57,7 @@ def launched(slices: Sequence[Slice], at: datetime) -> list[RecentLaunch]:
 def slices_started(state: AutoscalerState, event: SlicesStarted) -> Changes:
     """The workflows run: from now on they report their slices."""
     ids = set(event.slice_ids)
-    return {"slices": tuple(p.model_copy(update={"started": True}) if p.id in ids else p for p in state.slices)}
+    return {"slices": tuple(p.changed(started=True) if p.id in ids else p for p in state.slices)}
 
 
 def launches_dropped(state: AutoscalerState, event: LaunchesDropped) -> Changes:
@@ -105,7 +105,7 @@ class _LedgerUpdate:
 
     def _moved(self, before: Slice | None, report: SliceReport) -> Slice:
         """The ledger's entry after the report."""
-        reported: dict[str, Any] = {
+        reported: SliceChanges = {
             "state": report.state,
             "since": report.since,
             "queued": report.queued,
@@ -113,21 +113,23 @@ class _LedgerUpdate:
             "hosts": kept_addresses(report.hosts, self._addresses),
         }
         if before is not None:
-            return before.model_copy(update=reported | {"drain": _drain_after(before, report)})
+            reported["drain"] = _drain_after(before, report)
+            return before.changed(**reported)
         drain = report.drain
         if self._state.closing and report.state is not SliceState.DELETING:
             drain = TO_CLOSE
             self._commands.append(DrainCommand(slice_id=report.slice_id, terms=TO_CLOSE))
         group = self._group(report)
         configured = group is not None and report.location is not None and group.location.key == report.location.key
-        return Slice(
+        known = Slice(
             id=report.slice_id,
             group=report.group,
+            state=report.state,
             cause=report.launched_for,
             location=None if configured else report.location,
             drain=drain,
-            **reported,
         )
+        return known.changed(**reported)
 
     def _group(self, report: SliceReport) -> ScaleGroup | None:
         return self._state.config.group(report.group) if self._state.config else None
@@ -175,7 +177,8 @@ class _LedgerUpdate:
 
 def _drain_after(before: Slice, report: SliceReport) -> DrainTerms | None:
     """The terms of a slice's drain: none once it serves again; a drain that the slice has not received yet is kept."""
-    if report.state is SliceState.READY and not before.state.in_flight:
+    unmoved = (before.state, before.since) == (report.state, report.since)
+    if report.state is SliceState.READY and not before.state.in_flight and not unmoved:
         return None
     return before.drain or report.drain
 

@@ -12,7 +12,7 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Phase
 from penstock.model.location import Location
 from penstock.model.sightings import HostAddress, Sighting
-from penstock.model.slices import Slice, SliceState
+from penstock.model.slices import Slice, SliceChanges, SliceState
 
 
 def location_reported(state: AutoscalerState, event: LocationReported) -> Changes:
@@ -79,7 +79,7 @@ def _adopted(
     """The ledger's entry of an orphan, whose workflow is to be started."""
     assert state.config is not None
     group = state.config.group(sighting.group)
-    found: dict[str, Any] = {
+    found: SliceChanges = {
         "cause": ADOPTED,
         "started": False,
         "adopted": True,
@@ -89,16 +89,16 @@ def _adopted(
     }
     known = state.by_id.get(sighting.slice_id)
     if known is not None:
-        return known.model_copy(update=found)
+        return known.changed(**found)
     unwanted = group is None or state.closing
-    return Slice(
+    orphan = Slice(
         id=sighting.slice_id,
         group=sighting.group,
         state=SliceState.DELETING if unwanted else _state_at(sighting.phase) or SliceState.DELETING,
         since=at,
         queued=sighting.phase is Phase.QUEUED,
-        **found,
     )
+    return orphan.changed(**found)
 
 
 def _state_at(phase: Phase) -> SliceState | None:

@@ -186,7 +186,7 @@ class Changes(TypedDict, total=False):
 
 
 MOST_ADDRESSES = 20_000
-"""Hosts whose addresses the ledger holds, about 300 kB. Addresses beyond that are only in the workflows of their slices."""
+"""Hosts whose addresses the ledger holds: 230 kB, or 380 kB with external addresses. Slice workflows hold all addresses."""
 
 
 def kept_addresses(hosts: tuple[HostAddress, ...], held: int) -> tuple[HostAddress, ...]:

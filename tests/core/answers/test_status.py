@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from penstock.contract.messages import SlicesRequest
 from penstock.core.answers.snapshot import snapshot_of
-from penstock.core.answers.status import status_of
+from penstock.core.answers.status import MOST_HOSTS_SHOWN, page_of, status_of
 from penstock.core.decision.decide import decide
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import FailureKind
+from penstock.model.location import Location
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import Availability, Slice, SliceState
 from tests.core.state.ledgers import NOW, after_reports, cluster, failed, ordered, report
 
@@ -99,3 +102,15 @@ def test_the_status_of_five_thousand_slices_takes_milliseconds(*, queued: bool) 
         status_of(full)
         took.append(time.process_time() - begun)
     assert min(took) < 0.1, took
+
+
+def test_a_page_of_slices_fits_an_answer_and_says_whose_addresses_are_left_out() -> None:
+    hosts = tuple(HostAddress(name=f"node-w-{i}", address=f"10.0.0.{i}", external_address=f"34.0.0.{i}") for i in range(128))
+    there = Location(provider="gce", account="gce:p", name="z", settings={"startup_script": "x" * 5000})
+    slices = tuple(Slice(id=f"s{n}", group="g", state=SliceState.READY, hosts=hosts, location=there) for n in range(200))
+    page = page_of(AutoscalerState(slices=slices), SlicesRequest())
+    assert len(page.model_dump_json()) < 1_500_000
+    assert [piece.hosts for piece in page.slices].count(()) == page.without_addresses == 200 - MOST_HOSTS_SHOWN // 128
+
+    small = page_of(AutoscalerState(slices=slices), SlicesRequest(page_size=50, page=4))
+    assert (small.without_addresses, {piece.hosts for piece in small.slices}) == (0, {hosts})

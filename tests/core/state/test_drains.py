@@ -16,8 +16,9 @@ from penstock.core.state.events import (
     UsageReported,
 )
 from penstock.core.state.specs import initial_lifecycle
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, HostState, HostUsage, SliceState
-from tests.core.state.ledgers import NOW, after_reports, audited, cluster, drains, ordered, orphan, ready, report
+from tests.core.state.ledgers import NOW, after_reports, audited, cluster, drains, later, ordered, orphan, ready, report
 
 IDLE = (HostUsage(state=HostState.IDLE),)
 BUSY = (HostUsage(state=HostState.BUSY),)
@@ -81,7 +82,14 @@ def test_a_drain_that_ended_at_its_deadline_is_over_when_the_slice_says_ready_ag
     state = after_reports(state, report("a", SliceState.READY, 4))
     assert "a" in drains(state), "a report from before the drain changes nothing"
     assert drains(after_reports(state, report("a", SliceState.DRAINING, 5), report("a", SliceState.READY, 6))) == {}
-    assert drains(after_reports(state, report("a", SliceState.READY, 6))) == {}, "the report in between may have been skipped"
+    skipped = after_reports(state, report("a", SliceState.READY, 6, at=later(9)))
+    assert drains(skipped) == {}, "the report in between may have been skipped"
+
+
+def test_a_ready_slice_that_reports_new_addresses_keeps_its_ordered_drain() -> None:
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    moved = report("a", SliceState.READY, 4, hosts=(HostAddress(address="10.0.0.9"),))
+    assert drains(after_reports(state, moved)) == {"a": TERMS}
 
 
 def test_a_drain_that_a_slice_tells_of_is_shown_on_its_own_terms() -> None:
@@ -134,6 +142,6 @@ def test_a_slice_whose_workflow_died_while_it_was_to_drain_goes_on_draining() ->
 def test_reported_drains_are_the_same_whether_reports_are_applied_alone_or_in_a_batch() -> None:
     old, new = DrainTerms(cause="old", force=True), DrainTerms(cause="new")
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=old))
-    reports = [report("a", SliceState.READY, 5), report("a", SliceState.DRAINING, 6, drain=new)]
+    reports = [report("a", SliceState.READY, 5, at=later(9)), report("a", SliceState.DRAINING, 6, drain=new)]
     alone = after_reports(after_reports(state, reports[0]), reports[1])
     assert drains(alone) == drains(after_reports(state, *reports)) == {"a": new}

@@ -2,7 +2,7 @@
 
 from penstock.core.state.apply import apply
 from penstock.core.state.events import SlicesStarted
-from penstock.model.slices import SliceState
+from penstock.model.slices import Slice, SliceChanges, SliceState
 from tests.core.state.ledgers import NOW, cluster, launched, reported
 
 
@@ -18,6 +18,10 @@ def test_a_slice_is_found_by_its_id_in_every_new_ledger() -> None:
 
     ready = apply(started, reported("a", SliceState.READY, 3))
     assert ready.by_id["a"].state is SliceState.READY
+
+
+def test_changes_of_a_slice_name_every_field_of_a_slice_that_can_change() -> None:
+    assert SliceChanges.__annotations__.keys() == Slice.model_fields.keys() - {"id", "group"}
 
 
 def test_a_change_that_leaves_the_ledger_alone_keeps_what_was_derived_from_it() -> None:

@@ -1,0 +1,125 @@
+"""The watch of a location whose cloud fails now and then."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities import watch as watching
+from activities.providers.open_providers import Providers
+from activities.providers.port import Host, Labels, Listing, Phase, RateLimited, Ref, Sighting, Transient
+from activities.temporal_reads import ClusterReading
+from activities.wakeups import Wakeups
+from activities.watch import LONGEST_RETRY_SECONDS, WatchActivities
+from penstock.contract.inventories import WatchedLocation
+from penstock.contract.requests import WatchRequest
+from penstock.core.slices import watch as reconciliation
+from penstock.model.cluster import InventoryRules
+
+SLICES = 100
+RULES = {"look": 0.01, "rest": 0.01, "audit": 3600}
+HERE = WatchedLocation(
+    provider="sim", account="sim", name="z", cluster="c", rules=InventoryRules.model_validate(RULES | {"lost_after": 3600})
+)
+
+
+class FlakyCloud:
+    """Healthy slices, in a cloud whose every second listing fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.listings = 0
+        self.checks: Counter[str] = Counter()
+
+    async def list(self, _location: str, *, cluster: str) -> Listing:
+        self.listings += 1
+        if self.listings % 2 == 0:
+            raise self.error
+        return Listing(items=tuple(self._seen(cluster, f"s{n:03}") for n in range(SLICES)), complete=True)
+
+    async def observe(self, ref: Ref) -> Sighting:
+        self.checks[ref.labels.slice] += 1
+        return self._seen(ref.labels.cluster, ref.labels.slice, answered=ref.labels.slice)
+
+    def _seen(self, cluster: str, slice_id: str, answered: str | None = None) -> Sighting:
+        labels = Labels(cluster=cluster, group="g", slice=slice_id)
+        ref = Ref(location="z", name=labels.resource_name, labels=labels)
+        host = Host(name=slice_id, address="10.0.0.1", asked=answered is not None, answered=answered)
+        return Sighting(ref=ref, phase=Phase.RUNNING, hosts=(host,))
+
+
+class _OneCloud:
+    def __init__(self, cloud: FlakyCloud) -> None:
+        self._cloud = cloud
+
+    async def of(self, _kind: str, _settings: Any) -> FlakyCloud:
+        return self._cloud
+
+
+def attempts(cloud: FlakyCloud, count: int, monkeypatch: pytest.MonkeyPatch) -> list[ApplicationError]:
+    """The errors of so many attempts of one round, each resumed from the last heartbeat, as Temporal does it."""
+
+    async def delivered(*_: object) -> bool:
+        return True
+
+    async def no_cluster(_cluster: str, *, oldest_seconds: float) -> ClusterReading:
+        return ClusterReading(None, {})
+
+    monkeypatch.setattr(watching, "signal_if_running", delivered)
+    activities = WatchActivities(cast(Client, None), cast(Providers, _OneCloud(cloud)), Wakeups())
+    monkeypatch.setattr(activities._readings, "of", no_cluster)
+    request = WatchRequest(location=HERE, seconds=60, known="")
+    errors: list[ApplicationError] = []
+    details: list[Any] = []
+
+    async def story() -> None:
+        for _ in range(count):
+            environment = ActivityEnvironment()
+            environment.info = replace(ActivityEnvironment.default_info(), heartbeat_details=details[-1:])
+            environment.on_heartbeat = lambda *values: details.append(values[0])
+            with pytest.raises(ApplicationError) as failed:
+                await environment.run(activities.watch, request)
+            errors.append(failed.value)
+
+    asyncio.run(story())
+    return errors
+
+
+def test_every_slice_is_health_checked_in_turn_although_every_second_listing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciliation, "HEALTH_CHECKS_PER_SECOND", 10_000)
+    cloud = FlakyCloud(Transient("no answer"))
+    attempts(cloud, 60, monkeypatch)
+    assert min(cloud.checks[f"s{n:03}"] for n in range(SLICES)) > 1
+
+
+def test_a_failed_look_is_repeated_soon_and_failures_in_a_row_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = FlakyCloud(Transient("no answer"))
+    delays = [error.next_retry_delay for error in attempts(cloud, 3, monkeypatch)]
+    assert [delay.total_seconds() for delay in delays if delay] == [0.02] * 3, "a success between them begins anew"
+
+    cloud = FlakyCloud(Transient("no answer"))
+    cloud.listings = 1
+    monkeypatch.setattr(FlakyCloud, "list", _fails)
+    delays = [error.next_retry_delay for error in attempts(cloud, 14, monkeypatch)]
+    seconds = [delay.total_seconds() for delay in delays if delay]
+    assert seconds == sorted(seconds)
+    assert (seconds[2], seconds[-1]) == (0.04, 10.24)
+    assert seconds[-1] <= LONGEST_RETRY_SECONDS
+
+
+async def _fails(self: FlakyCloud, _location: str, *, cluster: str) -> Listing:
+    raise self.error
+
+
+def test_a_rate_limit_is_waited_out_but_no_longer_than_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    (error,) = attempts(FlakyCloud(RateLimited("slow down", retry_after=30)), 1, monkeypatch)
+    assert error.next_retry_delay is not None
+    assert error.next_retry_delay.total_seconds() == 30
+    (error,) = attempts(FlakyCloud(RateLimited("slow down", retry_after=7200)), 1, monkeypatch)
+    assert error.next_retry_delay is not None
+    assert error.next_retry_delay.total_seconds() == 60
