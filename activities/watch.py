@@ -276,7 +276,7 @@ class _Watch:
         )
         here = [one for one in lifecycles if one is not None and one.spec.location.key == self._location.key]
         self._elsewhere |= {piece.id for piece in absent} - {lifecycle.spec.slice_id for lifecycle in here}
-        created = {lifecycle.spec.slice_id for lifecycle in here if lifecycle.created} | self._known.keys()
+        created = {lifecycle.spec.slice_id for lifecycle in here if lifecycle.create_accepted} | self._known.keys()
         self._remember(reconciliation.recalled(self._known, [piece for piece in state.slices if piece.id in created]))
 
     def _judged(self, reading: ClusterReading, listing: Listing) -> WatchResult | None:

@@ -1,6 +1,7 @@
 """Machines for tests: one per test process, and further ones with other server limits."""
 
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,10 @@ Machines = Callable[..., Machine]
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # Laws hold on a busy machine too: how long an example takes is no part of them.
+
+
+# A shell without job control starts background jobs with SIGINT ignored, and children inherit that. Tests press Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -149,7 +149,7 @@ class SliceLifecycleWorkflow:
         """Call create until the cloud accepts or refuses the order. After a rate limit, wait and call again."""
         policy = policies.CREATE | {"task_queue": queue_for(workflow.info().task_queue, self._lifecycle.spec)}
         pause = policies.FIRST_PAUSE_SECONDS
-        while self._lifecycle.state is SliceState.REQUESTING and not self._lifecycle.created:
+        while self._lifecycle.state is SliceState.REQUESTING and not self._lifecycle.create_accepted:
             result = await self._call(names.CREATE, CreateResult, policy, wanted=lambda: self._lifecycle.state.live)
             if result is None:
                 return
@@ -162,7 +162,7 @@ class SliceLifecycleWorkflow:
     async def _judge(self, visit: int) -> None:
         """A deadline passed. Look at the cloud once more; the deadline counts only if that does not move the slice."""
         state = self._lifecycle.state
-        if self._lifecycle.created and state is not SliceState.DRAINING:
+        if self._lifecycle.create_accepted and state is not SliceState.DRAINING:
             sighting = await self._call(names.OBSERVE, Sighting, policies.OBSERVE, wanted=lambda: self._visit == visit)
             if sighting is not None:
                 self._apply(Observed(workflow.now(), sighting))
@@ -179,7 +179,7 @@ class SliceLifecycleWorkflow:
         while self._lifecycle.state is SliceState.DELETING:
             self._seen_gone = False
             result = await self._call(names.DELETE, DeleteResult, policies.DELETE)
-            if result.gone if result is not None else not self._lifecycle.created:
+            if result.gone if result is not None else not self._lifecycle.create_accepted:
                 self._apply(DeletionConfirmed(workflow.now()))
                 break
             await self._within(pause, lambda: self._seen_gone, "until delete is called again")
@@ -271,7 +271,7 @@ class SliceLifecycleWorkflow:
 
 def _is_resumed(lifecycle: SliceLifecycle) -> bool:
     """Whether the lifecycle began before this workflow, so that its autoscaler may hold an older state."""
-    return lifecycle.created or lifecycle.state is not SliceState.REQUESTING
+    return lifecycle.create_accepted or lifecycle.state is not SliceState.REQUESTING
 
 
 def _is_broken(loops: Sequence[asyncio.Task[None]]) -> bool:

@@ -66,7 +66,7 @@ def slice_view(details: SliceDetails, now: datetime) -> RenderableType:
     parts += [Prose(escape(text), label=f"  {name.ljust(longest)}  ") for name, text in facts]
     if details.usage or details.hosts:
         parts.append(_hosts(details, now))
-    if details.lifecycle is not None and details.lifecycle.moves:
+    if details.lifecycle is not None and details.lifecycle.transitions:
         parts.append(_timeline(details.lifecycle, now))
     return Group(*parts)
 
@@ -89,8 +89,8 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
         yield "location", spec.location.key
         yield "hosts", f"{spec.hosts}" + (f" ({kind})" if kind else "")
         yield "ordered", f"{clock(found.ordered_at, now)} ({lapse(found.ordered_at, now)} ago)" + _because(spec.cause)
-        if found.born_at is not None:
-            yield "created", f"{clock(found.born_at, now)} ({lapse(found.ordered_at, found.born_at)} after the order)"
+        if found.created_at is not None:
+            yield "created", f"{clock(found.created_at, now)} ({lapse(found.ordered_at, found.created_at)} after the order)"
         if found.cause and not (found.drain and found.drain.cause == found.cause):
             yield "cause", found.cause
         if found.failure is not None:
@@ -158,7 +158,7 @@ def _timeline(found: SliceLifecycle, now: datetime) -> RenderableType:
     table.add_column("after", justify="right", no_wrap=True)
     table.add_column("cause", overflow="fold")
     before = found.ordered_at
-    for move in found.moves:
+    for move in found.transitions:
         at = moment(move.at) if found.ordered_at.date() != now.date() else clock(move.at, now)
         table.add_row(at, _state(move.state), lapse(before, move.at), escape(move.why))
         before = move.at

@@ -194,7 +194,7 @@ class AutoscalerClient:
             page, pages = found.page, found.pages
 
     async def lifecycle(self, slice_id: str, *, group: str | None = None) -> SliceLifecycle:
-        """The state and the moves of one slice, from its own workflow, also after it ended; raises `NoSuchSlice`.
+        """The state and the transitions of one slice, from its own workflow, also after it ended; raises `NoSuchSlice`.
 
         Without `group` it is taken from the id.
         """

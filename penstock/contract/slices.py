@@ -46,9 +46,9 @@ class SliceLifecycle(Value):
     state: SliceState = SliceState.REQUESTING
     since: Moment
     ordered_at: Moment
-    born_at: Moment | None = None
+    created_at: Moment | None = None
     """When the cloud first listed the slice, which may be days after the order."""
-    created: bool = False
+    create_accepted: bool = False
     """Whether the cloud accepted the create call."""
     queued: bool = False
     hosts: tuple[HostAddress, ...] = ()
@@ -62,7 +62,7 @@ class SliceLifecycle(Value):
     """Number of changes so far."""
     reported: Count = 0
     """Number of the last change that the autoscaler received."""
-    moves: tuple[Transition, ...] = ()
+    transitions: tuple[Transition, ...] = ()
 
 
 class DrainCommand(WireMessage):
@@ -117,7 +117,7 @@ class SliceReport(WireMessage):
     state: SliceState
     since: Moment
     ordered_at: Moment
-    born_at: Moment | None = None
+    created_at: Moment | None = None
     sequence: Count
     queued: bool = False
     cause: str = ""

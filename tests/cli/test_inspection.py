@@ -84,7 +84,7 @@ def test_a_slice_is_shown_with_its_location_usage_drain_timeline_and_link_and_al
             assert part in text
         details = await scene.json("slice", slice_id)
         assert details["ledger"]["drain"] == {"cause": "noisy fan", "force": False}
-        assert [move["state"] for move in details["lifecycle"]["moves"]][-2:] == ["READY", "DRAINING"]
+        assert [move["state"] for move in details["lifecycle"]["transitions"]][-2:] == ["READY", "DRAINING"]
 
         mistyped = await scene.penstock("slice", f"{slice_id}x")
         assert (mistyped.returncode, f"Did you mean {slice_id}?" in mistyped.stderr) == (2, True)

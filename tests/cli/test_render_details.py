@@ -31,8 +31,8 @@ LIFECYCLE = SliceLifecycle(
     state=SliceState.READY,
     since=ago(30),
     ordered_at=ago(60),
-    born_at=ago(50),
-    moves=(
+    created_at=ago(50),
+    transitions=(
         Transition(state=SliceState.BOOTING, at=ago(50), why="the cloud lists it"),
         Transition(state=SliceState.READY, at=ago(30), why="every host answers its health check"),
     ),

@@ -101,7 +101,7 @@ def test_a_slice_continues_with_the_lifecycle_that_an_earlier_version_carried(ma
             ended: SliceLifecycle = await slice_workflow.result()
 
         assert ended.state is SliceState.TERMINATED
-        assert ended.moves[: len(lifecycle.moves)] == lifecycle.moves
+        assert ended.transitions[: len(lifecycle.transitions)] == lifecycle.transitions
         payloads = await _signals(log, names.SLICES_REPORTED)
         reports = [report for each in payloads for report in SliceReports.model_validate_json(each).reports]
         assert reports[-1].state is SliceState.TERMINATED

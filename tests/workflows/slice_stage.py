@@ -70,7 +70,7 @@ class OneSlice:
         )
 
     async def make_ready(self) -> SliceLifecycle:
-        await self.until(lambda lifecycle: lifecycle.created)
+        await self.until(lambda lifecycle: lifecycle.create_accepted)
         await self.see_healthy()
         return await self.comes_to(SliceState.READY)
 
@@ -148,7 +148,7 @@ class SliceStage:
         name = resource_name(cluster=spec.cluster, group=spec.group, slice_id=spec.slice_id)
         labels = {"penstock-cluster": spec.cluster, "penstock-group": spec.group, "penstock-slice": spec.slice_id}
         await self.cloud.add(name, labels=labels, hosts=spec.hosts)
-        return await self.begin(spec, state=state, created=True, cause=cause, sequence=sequence, reported=sequence)
+        return await self.begin(spec, state=state, create_accepted=True, cause=cause, sequence=sequence, reported=sequence)
 
     async def begin(self, spec: SliceSpec, *, task_queue: str = names.TASK_QUEUE, **lifecycle: Any) -> OneSlice:
         now = datetime.now(UTC)

@@ -72,7 +72,7 @@ def test_a_slice_whose_drain_is_cancelled_serves_again(machine: Machine) -> None
         await piece.make_ready()
         await piece.drain()
         await piece.send(CancelDrainCommand(slice_id=piece.spec.slice_id))
-        lifecycle = await piece.until(lambda lifecycle: lifecycle.moves[-1].why == "drain cancelled")
+        lifecycle = await piece.until(lambda lifecycle: lifecycle.transitions[-1].why == "drain cancelled")
         assert (lifecycle.state, lifecycle.drain, lifecycle.cause) == (SliceState.READY, None, "")
 
     played(machine, story)
@@ -83,7 +83,7 @@ def test_a_slice_that_is_not_empty_at_the_deadline_serves_again(machine: Machine
         piece = await stage.order(timeouts={"drain": "500ms"})
         await piece.make_ready()
         await piece.drain()
-        lifecycle = await piece.until(lambda lifecycle: lifecycle.moves[-1].why == "not empty within 0.5s")
+        lifecycle = await piece.until(lambda lifecycle: lifecycle.transitions[-1].why == "not empty within 0.5s")
         assert (lifecycle.state, lifecycle.drain, lifecycle.cause) == (SliceState.READY, None, "")
         assert len(await stage.cloud.existing()) == 1
 
@@ -169,7 +169,7 @@ def test_a_slice_that_the_last_look_shows_ready_is_not_overdue(machine: Machine)
     async def story(stage: SliceStage) -> None:
         piece = await stage.found(SliceState.REQUESTING, timeouts={"requesting": "200ms"})
         lifecycle = await piece.comes_to(SliceState.READY)
-        assert [move.state for move in lifecycle.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
+        assert [move.state for move in lifecycle.transitions] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
 
     played(machine, story)
 
@@ -189,7 +189,7 @@ def test_a_drain_that_is_cancelled_and_ordered_again_at_once_has_a_new_deadline(
     async def story(stage: SliceStage) -> None:
         queue = f"own-{stage.cluster}"
         async with Worker(stage.client, task_queue=queue, workflows=[SliceLifecycleWorkflow]):
-            piece = await stage.begin(stage.spec(), state=SliceState.READY, created=True, task_queue=queue)
+            piece = await stage.begin(stage.spec(), state=SliceState.READY, create_accepted=True, task_queue=queue)
             await piece.drain("first")
             await until(lambda: piece.count(EventType.EVENT_TYPE_TIMER_STARTED), lambda timers: timers == 1, seconds=SECONDS)
         await piece.send(CancelDrainCommand(slice_id=piece.spec.slice_id))

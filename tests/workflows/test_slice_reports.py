@@ -84,7 +84,7 @@ def test_a_slice_reports_the_addresses_of_its_hosts_and_any_change_of_them(machi
         assert (moved.state, moved.since) == (SliceState.READY, ready.since)
         assert [(host.name, host.address) for host in moved.hosts] == [("host-0", "10.0.0.7"), ("host-1", "10.0.0.8")]
         lifecycle = await piece.until(lambda lifecycle: lifecycle.reported == lifecycle.sequence)
-        assert (lifecycle.hosts, lifecycle.moves[-1].why) == (moved.hosts, "addresses of hosts changed")
+        assert (lifecycle.hosts, lifecycle.transitions[-1].why) == (moved.hosts, "addresses of hosts changed")
 
     played(machine, story)
 
@@ -137,7 +137,7 @@ def test_a_lifecycle_continues_over_many_runs(machine_of_short_runs: Machine) ->
         await until(run_after_a_sighting, lambda run: run != first, seconds=SECONDS)
         lifecycle = await piece.lifecycle()
         assert (lifecycle.state, lifecycle.sequence, lifecycle.reported) == (SliceState.READY, 3, 3)
-        assert [move.state for move in lifecycle.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
+        assert [move.state for move in lifecycle.transitions] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
         assert (await piece.handle.describe()).typed_search_attributes[STATE] == SliceState.READY
         await piece.delete()
         assert (await piece.ended()).state is SliceState.TERMINATED

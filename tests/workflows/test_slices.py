@@ -21,12 +21,12 @@ STARTED, CANCELED = EventType.EVENT_TYPE_TIMER_STARTED, EventType.EVENT_TYPE_TIM
 def test_a_slice_is_created_once_and_becomes_ready_by_sightings(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order(hosts=2)
-        await piece.until(lambda lifecycle: lifecycle.created)
+        await piece.until(lambda lifecycle: lifecycle.create_accepted)
         await piece.see(Phase.BOOTING)
         await piece.see(Phase.RUNNING, hosts=piece.hosts())
         await piece.see_healthy()
         lifecycle = await piece.comes_to(SliceState.READY)
-        assert [move.state for move in lifecycle.moves] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
+        assert [move.state for move in lifecycle.transitions] == [SliceState.BOOTING, SliceState.INITIALIZING, SliceState.READY]
         await reported(stage, lambda report: report.state is SliceState.READY and report.sequence == 3)
         assert [item["name"] for item in await stage.cloud.ever_made()] == [piece.name]
 
@@ -36,7 +36,7 @@ def test_a_slice_is_created_once_and_becomes_ready_by_sightings(machine: Machine
 def test_a_slice_begins_with_its_create_call(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
-        await piece.until(lambda lifecycle: lifecycle.created)
+        await piece.until(lambda lifecycle: lifecycle.create_accepted)
         events = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in await piece.events()]
         done = events.index("WORKFLOW_TASK_COMPLETED")
         assert events[done + 1 : done + 3] == ["ACTIVITY_TASK_SCHEDULED", "TIMER_STARTED"]
@@ -109,7 +109,7 @@ def test_a_rate_limited_create_is_reported_and_repeated(machine: Machine) -> Non
     async def story(stage: SliceStage) -> None:
         async with rate_limiting_cloud() as url:
             piece = await stage.order(location=stage.location(url=url))
-            lifecycle = await piece.until(lambda lifecycle: lifecycle.created)
+            lifecycle = await piece.until(lambda lifecycle: lifecycle.create_accepted)
         limited = await reported(stage, lambda report: report.failure is not None)
         assert limited.failure is not None
         assert (limited.state, limited.failure.kind) == (SliceState.REQUESTING, FailureKind.RATE_LIMIT)
@@ -126,7 +126,7 @@ def test_a_queued_slice_reports_it_and_its_deadline_begins_anew_when_it_leaves_t
         assert (await piece.count(STARTED), await piece.count(CANCELED)) == (1, 1)
         await piece.see(Phase.CREATING)
         lifecycle = await piece.until(lambda lifecycle: not lifecycle.queued)
-        assert [move.why for move in lifecycle.moves] == ["waits in the cloud's queue", "left the cloud's queue"]
+        assert [move.why for move in lifecycle.transitions] == ["waits in the cloud's queue", "left the cloud's queue"]
         assert (await piece.count(STARTED), await piece.count(CANCELED)) == (2, 1)
 
     played(machine, story, hold_queue=True)
@@ -135,7 +135,7 @@ def test_a_queued_slice_reports_it_and_its_deadline_begins_anew_when_it_leaves_t
 def test_a_lost_reply_is_adopted_and_not_doubled(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
-        await piece.until(lambda lifecycle: lifecycle.created)
+        await piece.until(lambda lifecycle: lifecycle.create_accepted)
         assert [item["name"] for item in await stage.cloud.ever_made()] == [piece.name]
 
     played(machine, story, lost_replies=1)

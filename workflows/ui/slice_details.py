@@ -21,7 +21,7 @@ def slice_timeline(lifecycle: SliceLifecycle) -> str:
     ]
     if lifecycle.failure is not None:
         facts += ["", f"Failure: {lifecycle.failure.kind}: {_cell(lifecycle.failure.message)}"]
-    rows = [markdown_tables.row((f"{move.at:%H:%M:%S}", move.state, _cell(move.why))) for move in lifecycle.moves]
+    rows = [markdown_tables.row((f"{move.at:%H:%M:%S}", move.state, _cell(move.why))) for move in lifecycle.transitions]
     table = ["", *markdown_tables.head(_COLUMNS), *rows] if rows else []
     return "\n".join([*facts, *table])
 

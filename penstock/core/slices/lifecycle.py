@@ -155,7 +155,7 @@ def report_of(lifecycle: SliceLifecycle) -> SliceReport:
         state=lifecycle.state,
         since=lifecycle.since,
         ordered_at=lifecycle.ordered_at,
-        born_at=lifecycle.born_at,
+        created_at=lifecycle.created_at,
         sequence=lifecycle.sequence,
         queued=lifecycle.queued,
         cause=lifecycle.cause,
@@ -181,11 +181,11 @@ def _answered(lifecycle: SliceLifecycle, event: CreateAnswered) -> SliceLifecycl
         if failure.kind is FailureKind.RATE_LIMIT:
             return _with_line(lifecycle, event.at, f"{failure.kind}: {failure.message}", failure=failure)
         return _failed(lifecycle, event.at, failure)
-    if lifecycle.state.ended or lifecycle.created:
+    if lifecycle.state.ended or lifecycle.create_accepted:
         return lifecycle
     if lifecycle.state is not SliceState.REQUESTING:
-        return lifecycle.model_copy(update={"created": True})
-    taken = lifecycle.model_copy(update={"created": True, "failure": None})
+        return lifecycle.model_copy(update={"create_accepted": True})
+    taken = lifecycle.model_copy(update={"create_accepted": True, "failure": None})
     return _in_queue(taken, event.at, queued=True) if outcome == "queued" else taken
 
 
@@ -219,7 +219,7 @@ def _loss(lifecycle: SliceLifecycle, sighting: Sighting) -> Failure | None:
             return sighting.failure or Failure(kind=FailureKind.PREEMPTED, message="the cloud took it back")
         case Phase.FAILED:
             return sighting.failure or Failure(kind=FailureKind.GONE, message="the cloud failed it without giving a reason")
-        case Phase.GONE if lifecycle.created:
+        case Phase.GONE if lifecycle.create_accepted:
             return sighting.failure or Failure(kind=FailureKind.GONE, message="the cloud no longer has it")
     if sighting.lost_hosts and lifecycle.state.has_hosts:
         hosts = ", ".join(map(str, sighting.lost_hosts))
@@ -254,9 +254,16 @@ def _up_to(lifecycle: SliceLifecycle, at: datetime, goal: SliceState | None) -> 
     if goal is None or not lifecycle.state.in_flight:
         return lifecycle
     for state in _STARTUP_STATES[_STARTUP_STATES.index(lifecycle.state) + 1 : _STARTUP_STATES.index(goal) + 1]:
-        born: datetime = lifecycle.born_at or at
+        created_at: datetime = lifecycle.created_at or at
         lifecycle = _moved(
-            lifecycle, state, at, TRANSITIONS[lifecycle.state][state], created=True, queued=False, failure=None, born_at=born
+            lifecycle,
+            state,
+            at,
+            TRANSITIONS[lifecycle.state][state],
+            create_accepted=True,
+            queued=False,
+            failure=None,
+            created_at=created_at,
         )
     return lifecycle
 
@@ -344,7 +351,7 @@ def _failed(lifecycle: SliceLifecycle, at: datetime, failure: Failure) -> SliceL
 
 
 def _moved(lifecycle: SliceLifecycle, state: SliceState, at: datetime, why: str, **changes: Any) -> SliceLifecycle:
-    """The lifecycle in another state, if the table of moves allows it."""
+    """The lifecycle in another state, if the table of transitions allows it."""
     if state not in TRANSITIONS[lifecycle.state]:
         return lifecycle
     return _with_line(lifecycle.model_copy(update={"state": state}), at, why, since=at, **changes)
@@ -352,8 +359,8 @@ def _moved(lifecycle: SliceLifecycle, state: SliceState, at: datetime, why: str,
 
 def _with_line(lifecycle: SliceLifecycle, at: datetime, why: str, **changes: Any) -> SliceLifecycle:
     """The lifecycle with one more line in its timeline, which the autoscaler is to receive."""
-    moves = (*lifecycle.moves, Transition(state=lifecycle.state, at=at, why=why))[-KEPT_TRANSITIONS:]
-    return lifecycle.model_copy(update={"sequence": lifecycle.sequence + 1, "moves": moves, **changes})
+    transitions = (*lifecycle.transitions, Transition(state=lifecycle.state, at=at, why=why))[-KEPT_TRANSITIONS:]
+    return lifecycle.model_copy(update={"sequence": lifecycle.sequence + 1, "transitions": transitions, **changes})
 
 
 _ADVANCE: dict[type, Callable[[SliceLifecycle, Any], SliceLifecycle]] = {

@@ -76,7 +76,7 @@ class UsageReported(Event):
 
 
 class SlicesReported(Event):
-    """Reports of slice workflows: moves, failures, ends. A slice that is not in the ledger enters it."""
+    """Reports of slice workflows: transitions, failures, ends. A slice that is not in the ledger enters it."""
 
     kind: Literal["slices_reported"] = "slices_reported"
     reports: tuple[SliceReport, ...]

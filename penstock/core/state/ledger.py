@@ -149,7 +149,7 @@ class _LedgerUpdate:
     def _count_failure(self, config: ClusterConfig, group: ScaleGroup, report: SliceReport) -> None:
         if report.failure is None:
             return
-        came: datetime = report.born_at or report.ordered_at
+        came: datetime = report.created_at or report.ordered_at
         self._blocks = after_failure(
             self._blocks,
             report.failure,

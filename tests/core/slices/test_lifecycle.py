@@ -188,8 +188,8 @@ def test_sentences(events: Sequence[LifecycleEvent], state: SliceState, cause: s
 
 def test_skipped_states_are_lines_of_the_timeline() -> None:
     lifecycle = after(created(), HEALTHY)
-    assert [move.state for move in lifecycle.moves] == [BOOTING, INITIALIZING, READY]
-    assert [move.why for move in lifecycle.moves] == [
+    assert [move.state for move in lifecycle.transitions] == [BOOTING, INITIALIZING, READY]
+    assert [move.why for move in lifecycle.transitions] == [
         "the cloud shows it",
         "every host has an address",
         "every host answers its health check with this slice's id",
@@ -199,7 +199,7 @@ def test_skipped_states_are_lines_of_the_timeline() -> None:
 
 def test_a_timeline_keeps_its_newest_lines() -> None:
     lifecycle = after(created(), HEALTHY, *[DRAIN, SERVE] * KEPT_TRANSITIONS)
-    assert len(lifecycle.moves) == KEPT_TRANSITIONS
+    assert len(lifecycle.transitions) == KEPT_TRANSITIONS
     assert lifecycle.sequence == 3 + 2 * KEPT_TRANSITIONS
 
 
@@ -233,7 +233,7 @@ def test_a_failure_describes_its_cause() -> None:
     assert boot == Failure(kind=FailureKind.BOOT_TIMEOUT, message="its hosts did not all get addresses within 1m")
     host = after(created(), HEALTHY, HOST_LOST).failure
     assert host == Failure(kind=FailureKind.HOST_LOST, message="no answer from host 1 of 2")
-    assert after(created(), HEALTHY, DRAIN, overdue(DRAINING)).moves[-1].why == "not empty within 0.5s"
+    assert after(created(), HEALTHY, DRAIN, overdue(DRAINING)).transitions[-1].why == "not empty within 0.5s"
 
 
 def test_a_report_of_a_rate_limit_carries_it_and_the_next_does_not() -> None:
@@ -261,7 +261,7 @@ def test_a_report_carries_the_addresses_of_the_hosts_from_the_first_sighting_tha
 
 
 def test_the_first_addresses_are_no_line_of_their_own() -> None:
-    assert [move.state for move in after(created(), ADDRESSED).moves] == [BOOTING, INITIALIZING]
+    assert [move.state for move in after(created(), ADDRESSED).transitions] == [BOOTING, INITIALIZING]
     assert after(created(), HEALTHY, HEALTHY).sequence == 3
 
 
@@ -276,7 +276,7 @@ def test_new_addresses_are_a_change_to_report_and_a_line_of_the_timeline(state: 
     changed = seen(Phase.RUNNING, hosts=hosts(None, None, first=7))
     moved = advance(lifecycle, changed)
     assert (moved.state, moved.since, moved.sequence) == (state, lifecycle.since, lifecycle.sequence + 1)
-    assert (moved.moves[-1].state, moved.moves[-1].why) == (state, "addresses of hosts changed")
+    assert (moved.transitions[-1].state, moved.transitions[-1].why) == (state, "addresses of hosts changed")
     assert (report_of(moved).hosts, report_of(moved).sequence) == (MOVED_ADDRESSES, moved.sequence)
     assert advance(moved, changed) == moved, "the same addresses are reported once"
 
@@ -305,13 +305,13 @@ def test_any_lifecycle_follows_the_table(events: list[LifecycleEvent]) -> None:
     lifecycle = after()
     for event in events:
         moved = advance(lifecycle, event)
-        path = [lifecycle.state, *(move.state for move in moved.moves[len(lifecycle.moves) :])]
+        path = [lifecycle.state, *(move.state for move in moved.transitions[len(lifecycle.transitions) :])]
         for before, state in pairwise(path):
             assert state is before or state in TRANSITIONS[before]
         assert path[-1] is moved.state
         assert moved.sequence == lifecycle.sequence + len(path) - 1
         assert moved.sequence >= moved.reported >= lifecycle.reported
-        assert lifecycle.created <= moved.created
+        assert lifecycle.create_accepted <= moved.create_accepted
         if lifecycle.state in ENDED:
             assert moved.state is lifecycle.state
         elif moved.state in ENDED:
@@ -321,7 +321,7 @@ def test_any_lifecycle_follows_the_table(events: list[LifecycleEvent]) -> None:
             assert moved.failure is not None
         if moved.state in (BOOTING, INITIALIZING, READY, DRAINING):
             assert moved.failure is None
-            assert moved.created
+            assert moved.create_accepted
         assert (moved.state is DRAINING) <= (moved.drain is not None)
         lifecycle = moved
 

@@ -223,7 +223,7 @@ def test_the_age_of_a_slice_is_counted_from_when_it_came_however_long_it_was_wai
         ordered_at = later(number * 40 * MINUTE)
         came = ordered_at + timedelta(minutes=30)
         state = ordered(state, f"s{number}", at=ordered_at)
-        more: dict[str, Any] = {"ordered_at": ordered_at, "born_at": came}
+        more: dict[str, Any] = {"ordered_at": ordered_at, "created_at": came}
         state = after_reports(state, report(f"s{number}", SliceState.READY, 4, at=came, **more), at=came)
         died = came + timedelta(seconds=20)
         failure = Failure(kind=FailureKind.PREEMPTED)

@@ -59,7 +59,7 @@ def test_what_is_decided_enters_the_ledger_and_is_to_be_started() -> None:
     assert state.orders.launches == ()
     lifecycle = initial_lifecycle(state, state.by_id["a"], NOW)
     assert lifecycle is not None
-    assert (lifecycle.state, lifecycle.created, lifecycle.spec.cause) == (SliceState.REQUESTING, False, "demand")
+    assert (lifecycle.state, lifecycle.create_accepted, lifecycle.spec.cause) == (SliceState.REQUESTING, False, "demand")
     assert unstarted(apply(state, SlicesStarted(at=NOW, slice_ids=("a", "b")))) == []
 
 

@@ -62,7 +62,7 @@ def test_a_slice_whose_workflow_died_gets_a_new_one_in_the_state_it_had() -> Non
     assert unstarted(state) == ["a"]
     lifecycle = initial_lifecycle(state, state.by_id["a"], NOW)
     assert lifecycle is not None
-    assert (lifecycle.state, lifecycle.created, lifecycle.sequence) == (SliceState.READY, True, 3)
+    assert (lifecycle.state, lifecycle.create_accepted, lifecycle.sequence) == (SliceState.READY, True, 3)
 
 
 def test_a_resource_of_a_configured_group_that_nobody_knows_is_adopted() -> None:
@@ -70,7 +70,7 @@ def test_a_resource_of_a_configured_group_that_nobody_knows_is_adopted() -> None
     assert states(state) == {"x": SliceState.BOOTING}
     lifecycle = initial_lifecycle(state, state.by_id["x"], NOW)
     assert lifecycle is not None
-    assert (lifecycle.created, lifecycle.spec.cause) == (True, ADOPTED)
+    assert (lifecycle.create_accepted, lifecycle.spec.cause) == (True, ADOPTED)
     assert state.input_version > cluster().input_version
 
 
