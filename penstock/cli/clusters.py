@@ -1,7 +1,6 @@
 """`penstock clusters`: every cluster of the namespace, with its state."""
 
 import asyncio
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 from penstock.cli.connect import Target, at_server, json_option, perform, server_options
 from penstock.cli.discovery import pollers, task_queue, where
 from penstock.cli.render_clusters import ClusterSummary, clusters_view
-from penstock.cli.terminal import terminal
+from penstock.cli.terminal import print_json_data, terminal
 from penstock.contract.names import AUTOSCALER, autoscaler_id
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ async def _show(target: Target, *, ended_too: bool, as_json: bool) -> int:
         found = await summaries(client, ended_too=ended_too)
         server = where(client)
     if as_json:
-        click.echo(json.dumps({"clusters": [each.model_dump(mode="json") for each in found]}, indent=2, ensure_ascii=False))
+        print_json_data({"clusters": [each.model_dump(mode="json") for each in found]})
     else:
         terminal().print(clusters_view(found, server, datetime.now(UTC)))
     return 0

@@ -1,6 +1,5 @@
 """`penstock config`: apply, show and compare a cluster's configuration."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from penstock.cli.discovery import no_worker, pollers, task_queue
 from penstock.cli.failures import EXIT_DIFFERS, CommandFailed, print_problems
 from penstock.cli.operations import print_done
 from penstock.cli.render_config import changes_view, config_text
-from penstock.cli.terminal import print_json, terminal
+from penstock.cli.terminal import print_json, print_json_data, terminal
 from penstock.config.cluster import load_cluster
 from penstock.contract.answers import Done
 from penstock.contract.error_codes import ErrorCode
@@ -112,7 +111,7 @@ async def _diff(target: Target, file: Path, *, as_json: bool) -> int:
     async with at_cluster(target._replace(cluster=wanted.cluster)) as autoscaler:
         changes = config_changes(await _active(autoscaler), wanted)
     if as_json:
-        click.echo(json.dumps({"changes": _as_json(changes)}, indent=2, ensure_ascii=False))
+        print_json_data({"changes": _as_json(changes)})
     elif changes:
         terminal().print(changes_view(changes))
     else:

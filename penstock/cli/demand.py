@@ -1,6 +1,5 @@
 """`penstock demand`: submit, show and clear the pending tasks of a source."""
 
-import json
 from pathlib import Path
 
 import click
@@ -8,7 +7,7 @@ import click
 from penstock.cli.connect import Target, at_cluster, cluster_options, json_option, perform
 from penstock.cli.failures import CommandFailed
 from penstock.cli.render_demand import demand_view, source_details
-from penstock.cli.terminal import print_json, terminal
+from penstock.cli.terminal import print_json, print_json_data, terminal
 from penstock.config.demand import load_demand
 from penstock.contract.answers import Accepted
 from penstock.contract.error_codes import ErrorCode
@@ -80,7 +79,7 @@ async def _show(target: Target, source: str | None, *, as_json: bool) -> int:
     details = [source_details(name, held[name]) for name in sorted(held) if source in (None, name)]
     if as_json:
         sources = [each.model_dump(mode="json") for each in details]
-        click.echo(json.dumps({"cluster": autoscaler.cluster, "sources": sources}, indent=2, ensure_ascii=False))
+        print_json_data({"cluster": autoscaler.cluster, "sources": sources})
     else:
         terminal().print(demand_view(details))
     return 0

@@ -140,7 +140,12 @@ def _least_width(column: Column, cells: list[Text]) -> int:
 
 def print_json(value: BaseModel, **beside: JsonValue) -> None:
     """Print a value as JSON, with further keys beside its own."""
-    click.echo(json.dumps(value.model_dump(mode="json") | beside, indent=2, ensure_ascii=False))
+    print_json_data(value.model_dump(mode="json") | beside)
+
+
+def print_json_data(data: object) -> None:
+    """Print data that JSON can hold."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def entries(count: int) -> str:
