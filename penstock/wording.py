@@ -26,6 +26,14 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def clipped(text: str, longest: int) -> str:
+    """The text in at most `longest` characters, cut in the middle: a message begins with the problem and ends with the fix."""
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 3]} … {text[-end:]}"
+
+
 def similar(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
     """Known names that resemble the given one, best first; else those with it as one of their words: `tier`, `quota_tier`."""
     names = list(known)

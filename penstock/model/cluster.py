@@ -1,6 +1,7 @@
 """The configuration of a cluster: groups, pools, limits, timeouts, and every default value."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from functools import cached_property
@@ -9,14 +10,15 @@ from typing import Annotated, Any, Self
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from penstock.model.constraints import Scalar
+from penstock.model.constraints import AttributeName, Scalar
 from penstock.model.location import Location
 from penstock.model.provider_kinds import kind_of
 from penstock.model.resources import GPU, TPU, Resources
 from penstock.model.shape import DeviceType
 from penstock.model.tpu import TpuVariant, tpu_variant
-from penstock.model.units import MILLI, Count, Positive, Seconds
+from penstock.model.units import MILLI, Count, Positive, Seconds, format_seconds
 from penstock.model.value import Value
+from penstock.wording import shortened
 
 DEFAULT_PRIORITY = 100
 """In the middle: operators give preferred groups lower numbers, and groups of last resort higher ones."""
@@ -24,6 +26,8 @@ DEFAULT_PATIENCE_SECONDS = 600.0
 """Longer than a cloud with capacity takes to show a slice, and shorter than users wait before they ask why."""
 DEFAULT_READY_GRACE_SECONDS = 120.0
 """How long a new READY slice counts as free before the controller first reports on it: several report intervals."""
+STALE_AFTER_IDLE_TIMEOUTS = 3
+"""A source of usage is stale after so many times the longest idle timeout: its word must outlast what it decides."""
 DEFAULT_EVALUATION_SECONDS = 5.0
 """Least time between two evaluations: demand arrives in bursts, and one evaluation answers a whole burst."""
 
@@ -35,6 +39,10 @@ DEFAULT_INIT_SECONDS = 1800.0
 """Start-up scripts pull images of tens of gigabytes."""
 DEFAULT_DRAIN_SECONDS = 600.0
 """Time for a controller to move or finish the work of a slice."""
+DEFAULT_IDLE_SECONDS = 600.0
+"""How long a READY slice stays idle before it is given back: a slice takes minutes to come back, and work comes in waves."""
+DEFAULT_CANCEL_SECONDS = 60.0
+"""How long a slice on its way stays unneeded before it is called off: demand that moves between sources is gone for moments."""
 DEFAULT_LOOK_SECONDS = 2.0
 """Interval between polls of a location while slices there are starting or leaving."""
 DEFAULT_REST_SECONDS = 15.0
@@ -52,9 +60,26 @@ DEFAULT_FIRST_BACKOFF_SECONDS = 60.0
 DEFAULT_LONGEST_BACKOFF_SECONDS = 1800.0
 """Stockouts last minutes to hours: retry soon at first, and rarely later."""
 
+MOST_SLICES = 50_000
+"""Slices of a floor, or of a file: ten times the designed size of a cluster. A mistyped count is not unfolded."""
+MOST_HOSTS = 10_000
+"""Hosts of one slice: several times those of the largest pods."""
+MOST_FLOOR_HOSTS = 500_000
+"""Hosts of a group's floor: every host of an opened slice is a bin of the decision."""
 GREATEST_GROWTH = 1_000_000.0
 """Upper bound of the setting: a larger growth limit would never bind."""
 
+LONGEST_ZONE = 63
+"""Names of zones become part of workflow ids and URLs; Google's longest is half as long."""
+LONGEST_ACCOUNT = 100
+"""The same for accounts. A project id has at most 30 characters, and a domain before it."""
+_ACCOUNT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?")
+
+LONGEST_ADDRESS = 300
+"""Characters of the address of an API server."""
+_ADDRESS = re.compile(r"(https?://)?[A-Za-z0-9\[][-A-Za-z0-9._:\]]*(/[^\s?#]*)?")
+Name = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")]
+"""The name of a group or pool: it becomes part of ids, metrics and tables."""
 NO_ZONE = "anywhere"
 """The location name of groups without a zone."""
 DISAGREEMENT = "disagreement"
@@ -69,6 +94,13 @@ class Placement(StrEnum):
     COST = "cost"
 
 
+class ScaleDown(StrEnum):
+    """Whether drains that decisions ask for are ordered, or only shown."""
+
+    ON = "on"
+    OBSERVE = "observe"
+
+
 class Limits(Value):
     """How fast slices may be launched. An unset field does not limit."""
 
@@ -80,7 +112,7 @@ class Limits(Value):
 class Pool(Value):
     """A budget of chips that several groups share; `system` chips of it are reserved for other users."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Name
     chips: Count
     system: Count = 0
 
@@ -97,7 +129,33 @@ class ProviderConfig(Value):
 
     model_config = Value.model_config | {"extra": "allow"}
 
-    kind: Annotated[str, Field(min_length=1)] = "sim"
+    kind: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")] = "sim"
+
+    @model_validator(mode="after")
+    def _account_fits_ids_and_urls(self) -> Self:
+        key = kind_of(self.kind).account_key
+        account = self.settings.get(key)
+        if account is None or account == "":
+            return self
+        if not isinstance(account, str) or len(account) > LONGEST_ACCOUNT or not _ACCOUNT.fullmatch(account):
+            raise ValueError(
+                f"{key} {shortened(repr(account), 60)} may have only letters, digits and - _ . :, with a letter or digit "
+                f"first and last, and at most {LONGEST_ACCOUNT} characters; write the id of the account, such as my-project"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _addresses_are_addresses(self) -> Self:
+        for key in kind_of(self.kind).connection_keys:
+            address = self.settings.get(key)
+            if address is None or address == "":
+                continue
+            if not isinstance(address, str) or len(address) > LONGEST_ADDRESS or not _ADDRESS.fullmatch(address):
+                raise ValueError(
+                    f"{key} {shortened(repr(address), 60)} is not an address of at most {LONGEST_ADDRESS} characters; write it "
+                    f"like {'tpu.example.com:443' if key == 'tpu_endpoint' else 'http://127.0.0.1:7234'}"
+                )
+        return self
 
     @property
     def settings(self) -> dict[str, JsonValue]:
@@ -107,7 +165,7 @@ class ProviderConfig(Value):
     @property
     def account(self) -> str:
         """The cloud account, as names of queues and inventories have it: `kind`, or `kind:account` if the settings name one."""
-        account = self.settings.get(kind_of(self.kind).account_key)
+        account = (self.model_extra or {}).get(kind_of(self.kind).account_key)
         return f"{self.kind}:{account}" if account else self.kind
 
 
@@ -147,28 +205,36 @@ class InventoryRules(Value):
 class ScaleGroup(Value):
     """A group of equal slices: their hardware, location, price and limits."""
 
-    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")]
+    name: Name
     device: GroupDevice = GroupDevice()
     host: Resources = Resources()
-    hosts_per_slice: Positive = 1
+    hosts_per_slice: Annotated[Positive, Field(le=MOST_HOSTS)] = 1
     shared_tpu: bool = False
-    min_slices: Count = 0
+    min_slices: Annotated[Count, Field(le=MOST_SLICES)] = 0
     max_slices: Count
-    warm_slices: Count = 0
+    warm_slices: Annotated[Count, Field(le=MOST_SLICES)] = 0
     priority: Count = DEFAULT_PRIORITY
     preemptible: bool = False
-    zone: str | None = None
-    attributes: dict[str, Scalar] = Field(default_factory=dict)
+    zone: Annotated[str, Field(min_length=1, max_length=LONGEST_ZONE, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")] | None = None
+    attributes: dict[AttributeName, Scalar] = Field(default_factory=dict)
     price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    pool: str | None = None
-    quota_pool: str | None = None
+    pool: Name | None = None
+    quota_pool: Name | None = None
     quota_tier: Count = 0
     watermark: Annotated[int, Field(ge=1, le=100)] | None = None
     limits: Limits = Limits()
     patience_seconds: Seconds | None = Field(default=None, alias="patience")
     timeouts: Timeouts = Timeouts()
+    idle_timeout_seconds: Seconds = Field(default=DEFAULT_IDLE_SECONDS, alias="idle_timeout")
+    """How long a READY slice that nothing needs stays idle before it drains."""
+    cancel_after_seconds: Seconds = Field(default=DEFAULT_CANCEL_SECONDS, alias="cancel_after")
+    """How long a slice on its way stays unneeded before it is called off."""
+    protect_first: bool = False
+    """Whether the oldest READY slice is the last to be given back."""
     queued: bool = False
     """Whether create requests wait in the cloud's queue when it has no capacity."""
+    keep_queued: bool = False
+    """Whether a slice keeps its place in the cloud's queue even if nothing wants it any more."""
     provider: ProviderConfig = ProviderConfig()
 
     @model_validator(mode="before")
@@ -193,6 +259,9 @@ class ScaleGroup(Value):
     def _slices_fit_their_bounds(self) -> Self:
         if self.min_slices > self.max_slices:
             raise ValueError(f"min_slices {self.min_slices} is above max_slices {self.max_slices}; lower one or raise the other")
+        floor = (self.min_slices + self.warm_slices) * self.hosts_per_slice
+        if floor > MOST_FLOOR_HOSTS:
+            raise ValueError(f"min_slices and warm_slices are {floor} hosts, the limit is {MOST_FLOOR_HOSTS}; lower them")
         if self.quota_tier and self.quota_pool is None:
             raise ValueError(f"quota_tier {self.quota_tier} needs a quota_pool; add one, or remove quota_tier")
         return self
@@ -218,6 +287,11 @@ class ScaleGroup(Value):
         """Where its slices are created and listed. Not cached: a copy with another zone or provider would keep the old one."""
         provider = self.provider
         return Location(provider=provider.kind, account=provider.account, name=self.zone or NO_ZONE, settings=provider.settings)
+
+    @property
+    def location_key(self) -> str:
+        """The key of its location, without the cost of building that."""
+        return f"{self.provider.account}/{self.zone or NO_ZONE}"
 
     @cached_property
     def region(self) -> str | None:
@@ -260,8 +334,13 @@ class ClusterConfig(Value):
     max_slices: Count | None = None
     limits: Limits = Limits()
     conserve_accelerators: bool = True
+    scale_down: ScaleDown = ScaleDown.ON
     patience_seconds: Seconds = Field(default=DEFAULT_PATIENCE_SECONDS, alias="patience")
     ready_grace_seconds: Seconds = Field(default=DEFAULT_READY_GRACE_SECONDS, alias="ready_grace")
+    unclaimed_after_seconds: Seconds | None = Field(default=None, alias="unclaimed_after")
+    """How long an unclaimed slice is kept. If unset, for ever."""
+    usage_stale_after_seconds: Seconds | None = Field(default=None, alias="usage_stale_after")
+    """How long the word of a silent source of usage counts as fresh."""
     evaluation: EvaluationConfig = EvaluationConfig()
     inventory: InventoryRules = InventoryRules()
     backoff: Backoff = Backoff()
@@ -277,6 +356,7 @@ class ClusterConfig(Value):
             pools=dict(enumerate(self.pools)),
             placement=self.placement,
             max_slices=self.max_slices,
+            usage_stale_after=self.usage_stale_after_seconds,
         )
         if problems:
             message = "; ".join(f"{'.'.join(map(str, where))}: {problem}" for where, problem in problems)
@@ -285,7 +365,36 @@ class ClusterConfig(Value):
 
     def group(self, name: str) -> ScaleGroup | None:
         """The group with that name; None if it is not configured."""
-        return next((group for group in self.groups if group.name == name), None)
+        return self._by_name.get(name)
+
+    def groups_at(self, location_key: str) -> tuple[ScaleGroup, ...]:
+        """The groups that are configured at a location."""
+        return self._by_location.get(location_key, ())
+
+    @cached_property
+    def _by_name(self) -> dict[str, ScaleGroup]:
+        return {group.name: group for group in reversed(self.groups)}
+
+    @cached_property
+    def _by_location(self) -> dict[str, tuple[ScaleGroup, ...]]:
+        found: dict[str, list[ScaleGroup]] = {}
+        for group in self.groups:
+            found.setdefault(group.location_key, []).append(group)
+        return {key: tuple(groups) for key, groups in found.items()}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields replaced, whose groups are looked up anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for derived in ("_by_name", "_by_location"):
+            copied.__dict__.pop(derived, None)
+        return copied
+
+    @property
+    def stale_after_seconds(self) -> float:
+        """How long a silent source of usage counts as fresh."""
+        if self.usage_stale_after_seconds is not None:
+            return self.usage_stale_after_seconds
+        return STALE_AFTER_IDLE_TIMEOUTS * longest_idle_timeout(self.groups)
 
     def patience_of(self, group: ScaleGroup) -> float:
         """How long a REQUESTING slice of the group holds demand."""
@@ -296,10 +405,22 @@ Where = tuple[str | int, ...]
 """A path into a configuration: groups, 2, max_slices."""
 
 
+def longest_idle_timeout(groups: Iterable[ScaleGroup]) -> float:
+    """The longest `idle_timeout` of the groups, in seconds; the default without groups."""
+    return max((group.idle_timeout_seconds for group in groups), default=DEFAULT_IDLE_SECONDS)
+
+
 def repeated_names(kind: str, names: Sequence[object]) -> list[tuple[Where, str]]:
     """Names that an earlier group or pool already has."""
-    taken = [i for i, name in enumerate(names) if name is not None and name in names[:i]]
-    return [((kind, i, "name"), f"{names[i]!r} is already in use; choose another name") for i in taken]
+    found: list[tuple[Where, str]] = []
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if not isinstance(name, str):  # Its own problem is reported.
+            continue
+        if name in seen:
+            found.append(((kind, i, "name"), f"{name!r} is already in use; choose another name"))
+        seen.add(name)
+    return found
 
 
 def disagreements(
@@ -308,6 +429,7 @@ def disagreements(
     pools: Mapping[int, Pool],
     placement: Placement = Placement.PRIORITY,
     max_slices: int | None = None,
+    usage_stale_after: float | None = None,
 ) -> list[tuple[Where, str]]:
     """Contradictions between parts of a configuration, each with its path and the fix. Groups and pools are keyed by position."""
     found: list[tuple[Where, str]] = []
@@ -320,6 +442,10 @@ def disagreements(
     floor = sum(group.min_slices for group in groups.values())
     if max_slices is not None and floor > max_slices:
         found.append((("max_slices",), f"{max_slices} is less than {floor}, the sum of all min_slices; raise it"))
+    longest = longest_idle_timeout(groups.values())
+    if usage_stale_after is not None and usage_stale_after <= longest:
+        stale, idle = format_seconds(usage_stale_after), format_seconds(longest)
+        found.append((("usage_stale_after",), f"{stale} does not exceed the longest idle timeout, {idle}; raise it"))
     return found
 
 

@@ -2,13 +2,31 @@
 
 from enum import StrEnum
 from functools import cached_property
+from math import inf, isfinite
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.model.value import JsonSchema, Value
+from penstock.wording import shortened
 
-Scalar: TypeAlias = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str
+LONGEST_TEXT = 200
+"""Characters of the name or value of an attribute: reasons quote them."""
+
+
+def _plain(value: Any) -> Any:
+    """Refuse in one sentence what no member of the union takes."""
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise ValueError(f"has {len(value)} characters, the limit is {LONGEST_TEXT}; shorten it")
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is not a finite number; write a number, or a text in quotes")
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"should be a text, a number, or true or false, not {shortened(repr(value), 60)}")
+    return value
+
+
+Scalar: TypeAlias = Annotated[bool | int | float | str, BeforeValidator(_plain)]
+AttributeName = Annotated[str, Field(max_length=LONGEST_TEXT)]
 
 
 class Operator(StrEnum):
@@ -40,11 +58,13 @@ def as_text(value: Scalar) -> str:
 
 
 def as_number(value: Scalar) -> float | None:
-    """The value as a number; None if it is not numeric."""
+    """The value as a number; None if it is not numeric. An integer that no float can hold is infinite."""
     if isinstance(value, bool):
         return None
     try:
         return float(value)
+    except OverflowError:
+        return inf if int(value) > 0 else -inf
     except ValueError:
         return None
 
@@ -52,7 +72,7 @@ def as_number(value: Scalar) -> float | None:
 class Constraint(Value):
     """An attribute, an operator, and a value or values. A `soft` constraint ranks groups instead of excluding them."""
 
-    attribute: str
+    attribute: AttributeName
     op: Operator
     values: tuple[Scalar, ...] = ()
     soft: bool = False

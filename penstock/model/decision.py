@@ -39,6 +39,7 @@ class Code(StrEnum):
     QUOTA_EXCEEDED = "quota_exceeded"
     RATE_LIMITED = "rate_limited"
     DISABLED = "disabled"
+    EFFORT_SPENT = "effort_spent"
 
 
 class Cause(StrEnum):
@@ -93,11 +94,12 @@ class Unmet(Value):
 
 
 class LaunchRequest(NamedTuple):
-    """An order for slices of one group; a gang's slices are ordered together or not at all."""
+    """An order for slices of one group, and the source whose demand they are for; a gang's are ordered together or not at all."""
 
     group: str
     slices: int
     cause: Cause
+    source: str = ""
 
 
 class Deferred(Value):
@@ -110,10 +112,16 @@ class Deferred(Value):
 
 
 class Drain(Value):
-    """An order to stop using a slice, let it empty and delete it."""
+    """An order to stop using a slice, let it empty and delete it; with `force` at the deadline even if it is not empty.
+
+    `idle_since` is the idleness that the order depends on: it is dropped if the slice is not idle since then any more.
+    """
 
     slice_id: str
+    group: str = ""
     cause: str
+    force: bool = False
+    idle_since: Moment | None = None
 
 
 class Pressure(Value):
@@ -135,6 +143,8 @@ class GroupDecision(Value):
     in_flight: int
     stalled: int
     leaving: int
+    unclaimed: int = 0
+    """READY slices that no source has named though it should have: no capacity, but counted against every maximum."""
     busy: int
     required: int
     target: int
@@ -186,11 +196,17 @@ class Decision(Value):
     launches: tuple[LaunchRequest, ...] = ()
     deferred: tuple[Deferred, ...] = ()
     drains: tuple[Drain, ...] = ()
+    cancelled_drains: tuple[str, ...] = ()
+    """Slices whose drains are cancelled, because something needs them: they serve again."""
+    unneeded: tuple[str, ...] = ()
+    """Slices on their way that nothing needs now. They are called off if that lasts."""
     groups: tuple[GroupDecision, ...] = ()
     pools: tuple[PoolDecision, ...] = ()
     standing: tuple[StandingOutcome, ...] = ()
     cost_per_hour: CostPerHour
     next_change_at: Moment | None = None
+    thorough: bool = True
+    """False if the budget of work ran out, so that slices were bought without comparing every group each time."""
 
     def launched(self) -> dict[str, int]:
         """Slices to launch per group, for groups that launch any."""

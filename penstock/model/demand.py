@@ -1,23 +1,34 @@
 """Demand: shapes, runs of entries of one shape, and the task and gang ids of the entries."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from operator import attrgetter, mul
+from itertools import accumulate
+from operator import attrgetter, itemgetter, mul
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 from penstock.model.packed import Ids, PackedSchema, longest, pack, unpack
 from penstock.model.runs import Run, Runs
 from penstock.model.shape import Gang, Shape
 from penstock.model.value import Value
 
-MOST_TASKS = 200_000
-"""Tasks in one message, sum of all counts: twice the designed size of a cluster. A mistyped count is rejected, not expanded."""
 TaskId = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """Any text without control characters: ids are printed on terminals."""
+_PACKED = "packed"
+"""Where a demand keeps its packed columns, beside its cached properties: they are no part of its value."""
 GANG_SIZE = "gang.size"
 """Field of the fault "more tasks than the gang's size", the only fault that ends when tasks are removed."""
 
@@ -25,7 +36,7 @@ GANG_SIZE = "gang.size"
 class TaskGang(Gang):
     """A task's membership in a gang."""
 
-    id: Annotated[str, Field(min_length=1)]
+    id: TaskId
 
 
 class Task(Shape):
@@ -92,14 +103,29 @@ class Demand(Value):
 
     def span_task_ids(self, run: int, first: int, count: int) -> tuple[str, ...]:
         """The ids of `count` entries of a run, from `first` on."""
-        start, pending = self._starts[run], self.workload.runs[run].pending
+        start, pending = self.task_starts[run], self.workload.runs[run].pending
         return self.task_ids[start + first * pending : start + (first + count) * pending]
 
     def find(self, task_id: str) -> Entry | None:
         """The entry that a task belongs to; None if the task is not demand."""
         if task_id not in self.task_ids:
             return None
-        return next(entry for entry in self.entries() if task_id in entry.task_ids)
+        position = self.task_ids.index(task_id)
+        number = bisect_right(self.task_starts, position) - 1
+        return self._entry(number, (position - self.task_starts[number]) // self.workload.runs[number].pending)
+
+    def find_gang(self, gang_id: str) -> Entry | None:
+        """The entry of a gang; None if it is not demand."""
+        if gang_id not in self.gang_ids:
+            return None
+        position = self.gang_ids.index(gang_id)
+        number = bisect_right(self.gang_starts, position) - 1
+        return self._entry(number, position - self.gang_starts[number])
+
+    def _entry(self, number: int, position: int) -> Entry:
+        run, ids, gangs = self.piece(number)
+        members = ids[position * run.pending : (position + 1) * run.pending]
+        return Entry(number, position, members, gangs[position] if gangs else None)
 
     @property
     def duplicate(self) -> str | None:
@@ -108,13 +134,38 @@ class Demand(Value):
             return None
         return next(task_id for task_id, times in Counter(self.task_ids).items() if times > 1)
 
+    @cached_property
+    def members(self) -> frozenset[str]:
+        """All task ids."""
+        return frozenset(self.task_ids)
+
+    @cached_property
+    def gangs(self) -> frozenset[str]:
+        """All gang ids."""
+        return frozenset(self.gang_ids)
+
     def faulty(self, task_ids: AbstractSet[str]) -> str | None:
         """The first inconsistent gang that contains one of the tasks; None if there is none."""
-        for run, ids, gangs in self.pieces():
-            lasting = run.fault is not None and run.fault.field != GANG_SIZE
-            if lasting and gangs and not task_ids.isdisjoint(ids):
-                return gangs[0]
-        return None
+        return next((gang for ids, gang in self._inconsistent if not ids.isdisjoint(task_ids)), None)
+
+    @cached_property
+    def _inconsistent(self) -> list[tuple[frozenset[str], str]]:
+        """The tasks of each inconsistent gang, and its id."""
+        if not any(run.fault for run in self.workload.runs):
+            return []
+        faults = ((run.fault, ids, gangs) for run, ids, gangs in self.pieces() if gangs)
+        return [(frozenset(ids), gangs[0]) for fault, ids, gangs in faults if fault is not None and fault.field != GANG_SIZE]
+
+    def runs_of(self, task_ids: AbstractSet[str]) -> list[int]:
+        """The runs that have any of the tasks, in order."""
+        positions = [position for position, task_id in enumerate(self.task_ids) if task_id in task_ids]
+        return list(dict.fromkeys(bisect_right(self.task_starts, position) - 1 for position in positions))
+
+    def piece(self, number: int) -> tuple[Run, tuple[str, ...], tuple[str, ...]]:
+        """One run with the ids of its tasks and of its gangs."""
+        ids = self.task_ids[self.task_starts[number] : self.task_starts[number + 1]]
+        gangs = self.gang_ids[self.gang_starts[number] : self.gang_starts[number + 1]] if self.gang_ids else ()
+        return self.workload.runs[number], ids, gangs
 
     def pieces(self) -> Iterator[tuple[Run, tuple[str, ...], tuple[str, ...]]]:
         """Every run with the ids of its tasks and of its gangs."""
@@ -140,15 +191,41 @@ class Demand(Value):
             raise ValueError(f"runs count {gangs} gangs, but {len(self.gang_ids)} gang_ids are given")
         return self
 
+    @model_serializer(mode="wrap")
+    def _packed_once(self, pack_fields: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        """In JSON: packed columns, which are kept, because the same demand is written at every evaluation."""
+        if info.mode != "json" or info.include or info.exclude or info.exclude_defaults:
+            return pack_fields(self)
+        kept = vars(self)
+        if _PACKED not in kept:
+            kept[_PACKED] = pack_fields(self)
+        return kept[_PACKED]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields replaced, without what was derived from the fields before."""
+        copied = super().model_copy(update=update, deep=deep)
+        for derived in vars(copied).keys() - type(self).model_fields.keys():
+            del vars(copied)[derived]
+        return copied
+
     @cached_property
     def packed_size(self) -> int:
         """Size as JSON, in bytes."""
         return len(self.model_dump_json().encode())
 
     @cached_property
-    def _starts(self) -> list[int]:
-        starts, at = [], 0
-        for run in self.workload.runs:
-            starts.append(at)
-            at += run.entries * run.pending
-        return starts
+    def task_starts(self) -> list[int]:
+        """The position of the first task of each run, and the number of tasks."""
+        runs = self.workload.runs
+        return [0, *accumulate(map(mul, map(itemgetter(1), runs), map(itemgetter(2), runs)))]
+
+    @cached_property
+    def entry_starts(self) -> list[int]:
+        """The position of the first entry of each run, and the number of entries."""
+        return [0, *accumulate(map(itemgetter(1), self.workload.runs))]
+
+    @cached_property
+    def gang_starts(self) -> list[int]:
+        """The position of the first gang of each run, and the number of gangs."""
+        ganged = [shape.gang is not None for shape in self.workload.shapes]
+        return [0, *accumulate(run.entries if ganged[run.shape] else 0 for run in self.workload.runs)]

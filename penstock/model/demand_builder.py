@@ -1,7 +1,10 @@
 """Build demand from tasks: group tasks into entries, join demands, remove tasks, detect inconsistent gangs."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from penstock.model.demand import GANG_SIZE, Demand, Entry, Task, Workload
@@ -10,6 +13,9 @@ from penstock.model.resources import DIMENSIONS, Resources, format_amount
 from penstock.model.runs import Fault, FaultCode, HostRef, Run
 from penstock.model.shape import Shape
 from penstock.model.value import Value
+
+_NEW_RUN = partial(tuple.__new__, Run)
+"""A run of a tuple of its fields, at a third of the cost of `_replace`."""
 
 
 class DemandBuilder:
@@ -30,21 +36,72 @@ class DemandBuilder:
         gang_ids: Sequence[str] = (),
         apart: tuple[HostRef, ...] = (),
         fault: Fault | None = None,
+        source: str = "",
     ) -> None:
         """Append equal entries. `task_ids` are divided evenly among them; without task ids nothing is added."""
         if not task_ids:
             return
+        pending = len(task_ids) // entries
+        fault = _current_fault(shape, pending, gang_ids, fault)
+        self._append(Run(self._number_of(shape), entries, pending, apart, fault, source))
+        self._task_ids += task_ids
+        self._gang_ids += gang_ids
+
+    def extend(self, demand: Demand, first: int, end: int) -> None:
+        """Append the runs `first` to `end` of a demand as they are, without a look at each: most runs of most changes stay."""
+        runs = demand.workload.runs[first:end]
+        if not runs:
+            return
+        used = dict.fromkeys(map(itemgetter(0), runs))
+        numbers = {number: self._number_of(demand.workload.shapes[number]) for number in used}
+        if any(number != known for number, known in numbers.items()):
+            runs = tuple(map(_NEW_RUN, [(numbers[shape], *others) for shape, *others in runs]))
+        self._append(runs[0])
+        self._runs += runs[1:]
+        self._task_ids += demand.task_ids[demand.task_starts[first] : demand.task_starts[end]]
+        self._gang_ids += demand.gang_ids[demand.gang_starts[first] : demand.gang_starts[end]] if demand.gang_ids else ()
+
+    def extend_entries(self, demand: Demand, first: int, end: int) -> None:
+        """Append the entries `first` to `end` of a demand."""
+        if first >= end:
+            return
+        starts = demand.entry_starts
+        begins, ends = bisect_right(starts, first) - 1, bisect_right(starts, end) - 1
+        if begins == ends:
+            self._extend_part(demand, begins, first, end)
+            return
+        if starts[begins] < first:
+            self._extend_part(demand, begins, first, starts[begins + 1])
+            begins += 1
+        self.extend(demand, begins, ends)
+        if starts[ends] < end:
+            self._extend_part(demand, ends, starts[ends], end)
+
+    def _extend_part(self, demand: Demand, number: int, first: int, end: int) -> None:
+        """Append the entries `first` to `end`, which are in one run."""
+        run, ids, gangs = demand.piece(number)
+        low, high = (entry - demand.entry_starts[number] for entry in (first, end))
+        self.add(
+            demand.workload.shapes[run.shape],
+            ids[low * run.pending : high * run.pending],
+            entries=high - low,
+            gang_ids=gangs[low:high],
+            apart=run.apart,
+            fault=run.fault,
+            source=run.source,
+        )
+
+    def _number_of(self, shape: Shape) -> int:
         known = self._shapes.get(shape.key)
         if known is None:
             known = self._shapes[shape.key] = (len(self._shapes), shape.alone())
-        run = Run(
-            known[0], entries, len(task_ids) // entries, apart, _current_fault(shape, len(task_ids) // entries, gang_ids, fault)
-        )
-        self._task_ids += task_ids
-        self._gang_ids += gang_ids
+        return known[0]
+
+    def _append(self, run: Run) -> None:
+        """Append a run, or make the last one longer if both are alike."""
         last = self._runs[-1] if self._runs else None
-        if last is not None and not apart and last[0] == run[0] and last[2:] == run[2:]:
-            self._runs[-1] = last._replace(entries=last.entries + entries)
+        if last is not None and not run.apart and last[0] == run[0] and last[2:] == run[2:]:
+            self._runs[-1] = last._replace(entries=last.entries + run.entries)
         else:
             self._runs.append(run)
 
@@ -73,12 +130,12 @@ def _with_gangs_whole(demand: Demand) -> Demand:
         run = demand.workload.runs[entry.run]
         shape = demand.workload.shapes[run.shape]
         if entry.gang_id is None:
-            builder.add(shape, entry.task_ids, fault=run.fault)
+            builder.add(shape, entry.task_ids, fault=run.fault, source=run.source)
             continue
         pieces = gangs[entry.gang_id]
         ids = [task_id for piece in pieces for task_id in piece.task_ids]
         fault = _first_fault(demand, pieces)
-        builder.add(shape, ids, gang_ids=(entry.gang_id,), apart=run.apart, fault=fault)
+        builder.add(shape, ids, gang_ids=(entry.gang_id,), apart=run.apart, fault=fault, source=run.source)
     return builder.build()
 
 
@@ -132,19 +189,51 @@ def without(demand: Demand, gone: AbstractSet[str]) -> Demand:
     """The demand without the given tasks. A gang that keeps at least one task stays, with fewer pending tasks."""
     if gone.isdisjoint(demand.task_ids):
         return demand
-    builder = DemandBuilder()
-    for run, ids, gangs in demand.pieces():
+    builder, done = DemandBuilder(), 0
+    for number in demand.runs_of(gone):
+        builder.extend(demand, done, number)
+        done = number + 1
+        run, ids, gangs = demand.piece(number)
         shape = demand.workload.shapes[run.shape]
-        if gone.isdisjoint(ids):
-            builder.add(shape, ids, entries=run.entries, gang_ids=gangs, apart=run.apart, fault=run.fault)
-        elif not gangs:
+        if not gangs:
             kept = [task_id for task_id in ids if task_id not in gone]
-            builder.add(shape, kept, entries=len(kept), fault=run.fault)
-        else:
-            for i, gang_id in enumerate(gangs):
-                members = [task_id for task_id in ids[i * run.pending : (i + 1) * run.pending] if task_id not in gone]
-                builder.add(shape, members, gang_ids=(gang_id,), apart=run.apart, fault=run.fault)
+            builder.add(shape, kept, entries=len(kept), fault=run.fault, source=run.source)
+            continue
+        for i, gang_id in enumerate(gangs):
+            members = [task_id for task_id in ids[i * run.pending : (i + 1) * run.pending] if task_id not in gone]
+            builder.add(shape, members, gang_ids=(gang_id,), apart=run.apart, fault=run.fault, source=run.source)
+    builder.extend(demand, done, len(demand.workload.runs))
     return builder.build()
+
+
+def only(demand: Demand, wanted: AbstractSet[str]) -> Demand:
+    """The demand with no other than the given tasks, in its order."""
+    builder = DemandBuilder()
+    for number in demand.runs_of(wanted):
+        run, ids, gangs = demand.piece(number)
+        shape = demand.workload.shapes[run.shape]
+        for i in range(run.entries):
+            members = [task_id for task_id in ids[i * run.pending : (i + 1) * run.pending] if task_id in wanted]
+            builder.add(shape, members, gang_ids=gangs[i : i + 1], apart=run.apart, fault=run.fault, source=run.source)
+    return builder.build()
+
+
+def inserted(demand: Demand, added: Demand, positions: Sequence[int]) -> Demand:
+    """The demand with other entries in between: each at its position in the result, in ascending order."""
+    builder, done = DemandBuilder(), 0
+    for number, position in enumerate(positions):
+        builder.extend_entries(demand, done, position - number)
+        builder.extend_entries(added, number, number + 1)
+        done = position - number
+    builder.extend_entries(demand, done, demand.entry_starts[-1])
+    return builder.build()
+
+
+def sourced(demand: Demand, source: str) -> Demand:
+    """The demand with its source on every run."""
+    old = demand.workload.runs
+    runs = tuple([Run(shape, entries, pending, apart, fault, source) for shape, entries, pending, apart, fault, _ in old])
+    return demand.model_copy(update={"workload": demand.workload.model_copy(update={"runs": runs})})
 
 
 def joined(demands: Iterable[Demand]) -> Demand:
@@ -154,9 +243,7 @@ def joined(demands: Iterable[Demand]) -> Demand:
         return parts[0]
     builder = DemandBuilder()
     for demand in parts:
-        for run, ids, gangs in demand.pieces():
-            shape = demand.workload.shapes[run.shape]
-            builder.add(shape, ids, entries=run.entries, gang_ids=gangs, apart=run.apart, fault=run.fault)
+        builder.extend(demand, 0, len(demand.workload.runs))
     return builder.build()
 
 

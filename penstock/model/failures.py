@@ -46,6 +46,8 @@ class FailureKind(StrEnum):
     PREEMPTED = "preempted"
     HOST_LOST = "host_lost"
     GONE = "gone"
+    UNCLAIMED = "unclaimed"
+    """It became READY, and no controller has named it."""
 
 
 LONGEST_WAIT_SECONDS = 86400.0

@@ -39,9 +39,9 @@ def _pack_slices(slices: tuple[Slice, ...]) -> str:
     if not slices:
         return pack({})
     columns, locations = _columns(slices), dict[str, int]()
-    columns["since"] = [_seconds(piece.since) for piece in slices]
-    columns["created_at"] = [_seconds(piece.created_at) for piece in slices]
-    columns["drain"] = [(piece.drain.cause, piece.drain.force) if piece.drain else None for piece in slices]
+    for moment in ("since", "created_at", "idle_since", "unneeded_since", "unnamed", "unclaimed"):
+        columns[moment] = [_seconds(getattr(piece, moment)) for piece in slices]
+    columns["drain"] = [piece.drain.model_dump(mode="json", exclude_defaults=True) if piece.drain else None for piece in slices]
     columns["location"] = [
         None if piece.location is None else locations.setdefault(piece.location.model_dump_json(), len(locations))
         for piece in slices
@@ -63,8 +63,15 @@ def _unpack_slices(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     hosts = iter(_ADDRESSES.validate_python(_rows(addresses)))
     columns["hosts"] = [tuple(islice(hosts, count)) for count in columns["hosts"]]
     columns["location"] = [None if i is None else locations[i] for i in columns["location"]]
-    columns["drain"] = [None if terms is None else DrainTerms(cause=terms[0], force=terms[1]) for terms in columns["drain"]]
+    columns["drain"] = [_drain(terms) for terms in columns["drain"]]
     return _SLICES.validate_python(_rows(columns))
+
+
+def _drain(terms: Any) -> DrainTerms | None:
+    """The terms of a drain; earlier versions stored only cause and force."""
+    if isinstance(terms, list):
+        return DrainTerms(cause=terms[0], force=terms[1])
+    return None if terms is None else DrainTerms.model_validate(terms)
 
 
 @gc_paused

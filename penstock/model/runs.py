@@ -1,7 +1,7 @@
 """Runs: consecutive entries of one shape, their faults, and the JSON encoding of a long list of runs."""
 
 from enum import StrEnum
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
@@ -18,6 +18,8 @@ class FaultCode(StrEnum):
 
     INCONSISTENT_GANG = "inconsistent_gang"
     INVALID = "invalid"
+    NO_CAPACITY = "no_capacity"
+    """Set on a snapshot only: slices that are not known yet may hold the entry already."""
 
 
 class Fault(Value):
@@ -36,13 +38,17 @@ class HostRef(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Consecutive entries of one shape, with `pending` tasks each. They must not use the hosts in `apart`."""
+    """Consecutive entries of one shape, with `pending` tasks each. They must not use the hosts in `apart`.
+
+    `source` is the source of the demand. Only snapshots set it: in a state, the demand of each source is kept apart.
+    """
 
     shape: int
     entries: int
     pending: int = 1
     apart: tuple[HostRef, ...] = ()
     fault: Fault | None = None
+    source: str = ""
 
 
 _RARE: TypeAdapter[tuple[tuple[HostRef, ...], Fault | None]] = TypeAdapter(tuple[tuple[HostRef, ...], Fault | None])
@@ -50,10 +56,13 @@ _RARE: TypeAdapter[tuple[tuple[HostRef, ...], Fault | None]] = TypeAdapter(tuple
 
 @gc_paused
 def _pack_runs(runs: tuple[Run, ...]) -> list[Any]:
-    """Integer fields as packed columns; `apart` and `fault`, which few runs have, by position."""
+    """Integer fields as packed columns; `apart` and `fault`, which few runs have, by position; sources, if any, with counts."""
     rare = {i: _RARE.dump_python((run.apart, run.fault), mode="json") for i, run in enumerate(runs) if run.apart or run.fault}
     numbers = [list(map(attrgetter(field), runs)) for field in ("shape", "entries", "pending")]
-    return [*map(pack_ints, numbers), rare]
+    if not any(map(attrgetter("source"), runs)):
+        return [*map(pack_ints, numbers), rare]
+    sources = [(source, len(list(same))) for source, same in groupby(map(attrgetter("source"), runs))]
+    return [*map(pack_ints, numbers), rare, sources]
 
 
 @gc_paused
@@ -63,9 +72,10 @@ def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler, info: Valid
         return value
     if not (isinstance(value, list) and value and isinstance(value[0], str)):
         return validate(value)
-    *numbers, rare = value
+    *numbers, rare = value[:4]
     shapes, entries, pending = (unpack_ints(column, longest(info)) for column in numbers)
-    columns = zip(shapes, entries, pending, repeat(()), repeat(None))
+    sources = [source for name, count in (value[4] if len(value) > 4 else ()) for source in repeat(name, count)]
+    columns = zip(shapes, entries, pending, repeat(()), repeat(None), sources or repeat(""))
     runs = list(map(Run._make, columns))
     for position, (apart, fault) in rare.items():
         apart, fault = _RARE.validate_python((apart, fault))

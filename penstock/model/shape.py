@@ -2,14 +2,17 @@
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from penstock.model.constraints import Constraint
+from penstock.model.constraints import AttributeName, Constraint
 from penstock.model.resources import Resources, Vector
 from penstock.model.units import MILLI, Positive, format_milli
 from penstock.model.value import JsonSchema, Value
+
+MOST_TASKS = 200_000
+"""Tasks in one message or gang, sum of all counts: twice the designed size of a cluster. A mistyped count is not unfolded."""
 
 
 class DeviceType(StrEnum):
@@ -24,7 +27,7 @@ class Device(Value):
     """The device that a task needs: a type, and the accepted variants (none listed: any variant)."""
 
     type: DeviceType = DeviceType.CPU
-    variants: tuple[str, ...] = ()
+    variants: tuple[AttributeName, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -44,10 +47,15 @@ class GangPlacement(StrEnum):
     PACK = "pack"
 
 
+def gpu_taken(gpu_milli: int) -> int:
+    """Milli-GPUs that a task takes. A share above one half takes a GPU of its own, because no GPU holds two of them."""
+    return MILLI if MILLI // 2 < gpu_milli < MILLI else gpu_milli
+
+
 class Gang(Value):
     """Tasks that must start together: how many, and how they are placed on hosts."""
 
-    size: Positive
+    size: Annotated[Positive, Field(le=MOST_TASKS)]
     placement: GangPlacement = GangPlacement.WHOLE_SLICES
     tasks_per_host: Positive | None = None
 
@@ -98,9 +106,9 @@ class Shape(Value):
 
     @cached_property
     def need(self) -> Vector:
-        """The resources of one task. A GPU task without a number of GPUs needs one GPU."""
+        """The resources that one task takes from a host. A GPU task without a number of GPUs needs one GPU."""
         cpu, memory, disk, gpu, tpu = self.resources.vector
-        return (cpu, memory, disk, gpu or (MILLI if self.device.type is DeviceType.GPU else 0), tpu)
+        return (cpu, memory, disk, gpu_taken(gpu) or (MILLI if self.device.type is DeviceType.GPU else 0), tpu)
 
     @cached_property
     def key(self) -> tuple[object, ...]:

@@ -4,11 +4,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, TypedDict, Unpack
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from penstock.model.location import Location
 from penstock.model.resources import Resources
-from penstock.model.shape import Shape
+from penstock.model.shape import MOST_TASKS, Shape
 from penstock.model.sightings import HostAddress
 from penstock.model.units import Count, Moment, Positive
 from penstock.model.value import JsonSchema, Value
@@ -62,11 +62,35 @@ class SliceState(StrEnum):
         return self in (SliceState.TERMINATED, SliceState.FAILED)
 
 
+class DrainCause(StrEnum):
+    """Why a decision drains a slice. Drains that operators order have the operator's own words."""
+
+    IDLE = "idle"
+    NOT_NEEDED = "not needed"
+    ABOVE_MAXIMUM = "above maximum"
+    GROUP_REMOVED = "group removed"
+    UNCLAIMED = "no controller has named it"
+
+
+_CANCELLABLE = (DrainCause.IDLE, DrainCause.ABOVE_MAXIMUM)
+"""Demand, floors and spares take a slice back that drains for one of these causes."""
+
+
 class DrainTerms(Value):
-    """Why a slice drains; with `force` it is deleted at the deadline even if work still runs there."""
+    """Why a slice drains, and until when; with `force` it is deleted at the deadline even if work still runs there.
+
+    `number` tells the drains of a cluster apart, so that a late confirmation of an earlier drain does not count.
+    """
 
     cause: str
     force: bool = False
+    number: Count = 0
+    deadline: Moment | None = None
+
+    @property
+    def cancellable(self) -> bool:
+        """Whether a decision may cancel the drain."""
+        return not self.force and self.cause in _CANCELLABLE
 
 
 def _any_case(value: Any) -> Any:
@@ -81,6 +105,10 @@ class SliceChanges(TypedDict, total=False):
     queued: bool
     drain: DrainTerms | None
     cause: str
+    source: str
+    joined: bool
+    unnamed: datetime | None
+    unclaimed: datetime | None
     started: bool
     adopted: bool
     created_at: datetime | None
@@ -88,6 +116,11 @@ class SliceChanges(TypedDict, total=False):
     hosts: tuple[HostAddress, ...]
     pool: str | None
     chips: int
+    idle_timeout_seconds: float | None
+    idle_since: datetime | None
+    unneeded_since: datetime | None
+    confirmed_empty: bool
+    returning: bool
     sequence: int
 
 
@@ -105,6 +138,14 @@ class Slice(Value):
     """Set from the moment a drain is ordered, before the slice itself reports DRAINING."""
     cause: str = ""
     """Why it was launched: demand, minimum, warm, …; `adopted` if an audit found it in the cloud."""
+    source: str = ""
+    """The source for whose demand it was launched."""
+    joined: bool = False
+    """Whether a usage report has ever named it."""
+    unnamed: Moment | None = None
+    """When a source that should know it first reported usage without it."""
+    unclaimed: Moment | None = None
+    """Since when it counts as not joined: a source that should have named it reported usage for long enough without it."""
     started: bool = True
     """Whether its workflow was started. A slice enters the ledger first."""
     adopted: bool = False
@@ -117,6 +158,16 @@ class Slice(Value):
     pool: str | None = None
     """The pool that it charges `chips` to after its group was removed from the configuration."""
     chips: Count = 0
+    idle_timeout_seconds: float | None = None
+    """The idle timeout that it keeps after its group was removed from the configuration."""
+    idle_since: Moment | None = None
+    """Since when usage says that all its hosts are idle, counted from the first such report after it became READY."""
+    unneeded_since: Moment | None = None
+    """Since when decisions do not need it, while it is on its way."""
+    confirmed_empty: bool = False
+    """Whether the controller confirmed that it is empty, so that its drain can no longer be cancelled."""
+    returning: bool = False
+    """Whether its drain was cancelled and it has not reported READY yet: it serves again in a moment."""
     sequence: Count = 0
     """Number of changes that it has reported: a late report must not overwrite a newer one."""
 
@@ -130,9 +181,20 @@ class Slice(Value):
         return not self.started and not self.adopted
 
     @property
+    def reclaimable(self) -> bool:
+        """Draining, and a decision that needs a slice may cancel the drain."""
+        drain = self.drain is not None and self.drain.cancellable and not self.confirmed_empty
+        return drain and self.state.was_ready
+
+    @property
+    def is_unclaimed(self) -> bool:
+        """READY, and no source that should know it has named it: it has no room and is no spare."""
+        return self.unclaimed is not None and self.state is SliceState.READY
+
+    @property
     def drains(self) -> bool:
         """Draining, or ordered to drain."""
-        return self.drain is not None or self.state is SliceState.DRAINING
+        return self.drain is not None or (self.state is SliceState.DRAINING and not self.returning)
 
 
 class HostState(StrEnum):
@@ -214,11 +276,22 @@ class StandingItem(Shape):
     count: Positive = 1
 
 
+def _few_enough(wants: tuple[StandingItem, ...]) -> tuple[StandingItem, ...]:
+    tasks = sum(item.count * (item.gang.size if item.gang else 1) for item in wants)
+    if tasks > MOST_TASKS:
+        raise ValueError(f"{tasks} tasks are more than the {MOST_TASKS} of one request; check count and gang.size")
+    return wants
+
+
+Wants = Annotated[tuple[StandingItem, ...], AfterValidator(_few_enough)]
+"""The items of a standing request."""
+
+
 class StandingRequest(Value):
     """Minimum capacity for a named owner, whether busy or idle. It is met whole or not at all."""
 
-    owner: Annotated[str, Field(min_length=1)]
-    wants: tuple[StandingItem, ...]
+    owner: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    wants: Wants
     expires: Moment | None = None
 
 

@@ -5,8 +5,17 @@ from pydantic import Field
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Workload
 from penstock.model.slices import Health, RecentLaunch, Slice, SliceUsage, StandingRequest
-from penstock.model.units import Moment
+from penstock.model.units import Count, Moment
 from penstock.model.value import Value
+
+
+class SourceTerms(Value):
+    """How long the demand of a source may buy: what ends it, and what it waits for."""
+
+    lease_ends: Moment | None = None
+    """When its lease lapses, unless the source is heard of again. From then on it buys nothing new and keeps no slice."""
+    usage_due: Moment | None = None
+    """Set if the source began a new epoch and has not reported usage in it: until then it buys nothing new."""
 
 
 class Snapshot(Value):
@@ -17,6 +26,12 @@ class Snapshot(Value):
     workload: Workload = Workload()
     slices: tuple[Slice, ...] = ()
     usage: dict[str, SliceUsage] = Field(default_factory=dict)
+    stale_at: dict[str, Moment] = Field(default_factory=dict)
+    """From when the word of a silent source on an idle slice is stale, by slice id: the slice does not drain on it."""
+    sources: dict[str, SourceTerms] = Field(default_factory=dict)
+    """Terms of the sources of demand that have any, by the name that runs have."""
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
     launched: tuple[RecentLaunch, ...] = ()
+    unseen_slices: Count = 0
+    """The most slices that may exist beside `slices`, at locations not listed yet: they count against the cluster's maximum."""

@@ -15,6 +15,8 @@ LONGEST_SECONDS = 10 * 366 * 86400.0
 """Ten years: a longer duration is a mistake, and adding it to a moment could overflow."""
 FIRST_YEAR, LAST_YEAR = 1970, 2500
 """Moments outside these years are mistakes."""
+_LONGEST_WRITTEN = 100
+"""Characters of an amount as people write it. Matching units in a text grows with the square of its length."""
 _DECIMALS = 9
 """Decimals kept of a floating-point number, so that 0.1 + 0.2 is 0.3."""
 
@@ -28,9 +30,17 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
+def _check_length(value: object, example: str) -> None:
+    if isinstance(value, str) and len(value) > _LONGEST_WRITTEN:
+        raise ValueError(f"has {len(value)} characters; write it like {example}")
+
+
 def _number(value: object, example: str) -> Decimal:
+    _check_length(value, example)
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError(f"{value!r} is not a number; write it like {example}")
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"a number of {value.bit_length()} bits is too large; write it like {example}")
     try:
         number = Decimal(str(value))
     except InvalidOperation:
@@ -46,6 +56,7 @@ def parse_bytes(value: object) -> int:
     """Bytes from `192GiB`, `1.5TB` or a plain number of bytes."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST and value == int(value):
         return int(value)
+    _check_length(value, "192GiB")
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2] not in _BYTE_UNITS:
         raise ValueError(f"{value!r} is not a size; write it like 192GiB or 100GB, or as a number of bytes")
@@ -73,6 +84,7 @@ def parse_count(value: object) -> int:
 
 def parse_seconds(value: object) -> float:
     """Seconds from `90s`, `10m`, `1h30m`, or a plain number of seconds."""
+    _check_length(value, "90s, 10m or 1h30m")
     if isinstance(value, str) and value and _DURATION.sub("", value.replace(" ", "")) == "":
         parts = _DURATION.findall(value.replace(" ", ""))
         seconds = float(sum(Decimal(number) * _DURATION_UNITS[unit] for number, unit in parts))
@@ -117,9 +129,11 @@ def _milli_to_number(milli: int) -> int | float:
 
 def _in_utc(moment: datetime) -> datetime:
     """The moment in UTC. A moment without a time zone is UTC, not local time."""
-    if not FIRST_YEAR <= moment.year < LAST_YEAR:
-        raise ValueError(f"{moment} is not between the years {FIRST_YEAR} and {LAST_YEAR}")
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if FIRST_YEAR <= moment.year <= LAST_YEAR:
+        in_utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if FIRST_YEAR <= in_utc.year < LAST_YEAR:
+            return in_utc
+    raise ValueError(f"{moment} is not between the years {FIRST_YEAR} and {LAST_YEAR}")
 
 
 Bytes = Annotated[
