@@ -12,14 +12,30 @@ from penstock.model.slices import Availability, Slice, SliceState
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
-TOO_LARGE = "the cluster is too large for this query; query `dump` and decide on that state, as AutoscalerClient does"
+TOO_LARGE = (
+    "deciding takes about {seconds:.1f} s at the size of this cluster, too long for a query, and the worker that answers did not"
+    " make the last decision; ask with AutoscalerClient or the penstock command, which query `dump` and decide on that state"
+)
 """Error message of a query that would take longer than Temporal allows."""
 
 
+CHEAPER = (
+    "The demand is so varied that one evaluation's budget of work ran out."
+    " Cheaper methods were used, which may buy more than is needed."
+)
+"""Said wherever a decision is shown that is not thorough."""
+
+
 class Accepted(Value):
-    """Result of `submit_demand`: the source's current epoch and revision, and why it must send a snapshot, if it must."""
+    """Result of `submit_demand`: the source's current epoch and revision, and whether this message is now its demand.
+
+    `applied` is false if any part of the message was not applied: `problem` says what, why, and what to send instead.
+    `resync_needed` is why the source must send a snapshot, if it must.
+    """
 
     source: str
+    applied: bool = True
+    problem: str | None = None
     epoch: int
     revision: int
     config_revision: int
@@ -52,6 +68,48 @@ class RecentFailure(Value):
     failure: Failure
 
 
+class ProblemKind(StrEnum):
+    """What is wrong with a location."""
+
+    NOT_WATCHED = "not_watched"
+    """Its inventory could not be started."""
+    NO_ANSWER = "no_answer"
+    """The cloud does not answer, or not with a listing."""
+    REFUSED = "refused"
+    """The cloud refuses to list it until an operator fixes the permission or the configuration."""
+
+
+_PROBLEMS = {
+    ProblemKind.NOT_WATCHED: "is not watched",
+    ProblemKind.NO_ANSWER: "does not answer",
+    ProblemKind.REFUSED: "cannot be listed",
+}
+
+
+class LocationProblem(Value):
+    """Why a location cannot be watched, and since when. Its groups buy nothing until it can."""
+
+    kind: ProblemKind
+    since: Moment
+    message: str = ""
+
+    def __str__(self) -> str:
+        """`does not answer since 2026-01-31 12:05:00Z: connection refused`."""
+        text = f"{_PROBLEMS[self.kind]} since {self.since:%Y-%m-%d %H:%M:%S}Z"
+        return f"{text}: {self.message}" if self.message else text
+
+
+class Undecided(Value):
+    """Evaluations fail since this moment: the orders and figures are those of the decision before it."""
+
+    since: Moment
+    problem: str
+    failures: int = 1
+    """Evaluations that failed since then, each with its retries."""
+    again_at: Moment | None = None
+    """When the next one begins, unless a newer configuration is applied before."""
+
+
 class GroupStatus(Value):
     """One group: its slices by state, and its availability."""
 
@@ -63,6 +121,18 @@ class GroupStatus(Value):
     availability: Availability = Availability.AVAILABLE
     until: Moment | None = None
     reason: str = ""
+    unreported: int = 0
+    """READY slices that no usage report has named."""
+    unreported_since: Moment | None = None
+    """When the first of them became READY."""
+    unclaimed: int = 0
+    """READY slices that no source has named though one should have: they did not join, and hold nothing."""
+    unclaimed_since: Moment | None = None
+    """Since when the first of them counts so."""
+    not_started: tuple[str, ...] = ()
+    """Some of the tasks that have been placed on its READY slices for `ready_grace` and do not run by any report."""
+    not_started_since: Moment | None = None
+    """Since when the first of them has been placed there."""
 
 
 class SourceStatus(Value):
@@ -72,39 +142,85 @@ class SourceStatus(Value):
     revision: int
     tasks: int
     resync_needed: str | None = None
+    lease_ends: Moment | None = None
+    """When its lease lapses, or lapsed: from then on its demand buys nothing new."""
+    buys_nothing: str | None = None
+    """Why nothing new is bought for its demand, if so."""
+
+
+class UsageStatus(Value):
+    """One source of usage: its last revision, when it last sent any message, and how many slices it has named.
+
+    `stale_since` is set once it has been silent for `usage_stale_after`; `resync_needed` is why it must report everything again.
+    """
+
+    epoch: int
+    revision: int
+    at: Moment
+    age_seconds: float = 0.0
+    stale_since: Moment | None = None
+    slices: int
+    resync_needed: str | None = None
 
 
 class RecoveryStatus(Value):
-    """A recovery in progress: its reason, and the reports it waits for. Nothing is ordered meanwhile."""
+    """A recovery in progress: its reason, and the reports it waits for. Nothing is ordered meanwhile.
+
+    With `goes_on` it has waited long enough: only groups of the locations and slices it waits for, and what they share, are held.
+    """
 
     reason: str
     since: Moment
     waiting_for: tuple[str, ...]
+    goes_on: bool = False
 
 
 class DrainStatus(Value):
-    """A draining slice, and the reason."""
+    """A draining slice, the reason, and when the drain ends.
+
+    At `deadline` the slice is deleted if the drain is forced, or if usage shows it idle since the drain began. Otherwise it
+    returns to READY. `number` tells the drains of a cluster apart.
+    """
 
     slice_id: str
+    number: int = 0
     cause: str
     force: bool
+    idle: bool = False
+    deadline: Moment | None = None
 
 
 class ClusterStatus(Value):
-    """The status of a cluster. `version` grows with every change; `changed` is false if the caller has the newest version."""
+    """The status of a cluster. `version` grows with every change; `changed` is false if the caller has the newest version.
+
+    `held` is why nothing is launched or drained now, if so. `placed` and `unmet` are tasks of the last evaluation, at
+    `evaluated_at`; `outdated` if something that may change a decision arrived since, and `behind` says what.
+    """
 
     cluster: str
     version: int
     changed: bool = True
+    held: str | None = None
+    outdated: bool = False
+    behind: str | None = None
+    """On what the last decision was made, and what waits for the next one, if anything does."""
+    thorough: bool = True
+    """False if the last evaluation ran out of its budget of work, so that cheaper methods were used."""
     now: Moment | None = None
     config_revision: int = 0
+    ready_grace_seconds: float = 0.0
+    """How long a slice may be READY before it is an alert that no usage report has named it."""
+    usage_stale_after_seconds: float = 0.0
+    """How long the word of a silent source of usage counts as fresh; a client sends a heartbeat every third of it."""
     slices: int = 0
     groups: tuple[GroupStatus, ...] = ()
     demand: dict[str, SourceStatus] = Field(default_factory=dict)
+    usage: dict[str, UsageStatus] = Field(default_factory=dict)
     resync_needed: dict[str, str] = Field(default_factory=dict)
     evaluations: int = 0
     evaluated_at: Moment | None = None
     decided_in_seconds: float = 0.0
+    undecided: Undecided | None = None
     next_change_at: Moment | None = None
     placed: dict[Tier, int] = Field(default_factory=dict)
     unmet: dict[Code, int] = Field(default_factory=dict)
@@ -114,9 +230,13 @@ class ClusterStatus(Value):
     paused: str | None = None
     closing: bool = False
     recovery: RecoveryStatus | None = None
+    locations: dict[str, LocationProblem] = Field(default_factory=dict)
+    """Locations that cannot be watched, by key."""
     recent_failures: tuple[RecentFailure, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     rejected_in_all: int = 0
+    unread: int = 0
+    """Messages that have arrived and are not read yet, after an outage of the workers: what they say is not in the status."""
 
 
 class SlicePage(Value):
@@ -207,7 +327,7 @@ class Remedy(Value):
 
 
 class TaskStatus(StrEnum):
-    """The state of a task in a decision."""
+    """The state of a task in a decision; of several tasks, the state of the one that is worst off."""
 
     RUNNING = "running"
     PLACED = "placed"
@@ -217,16 +337,26 @@ class TaskStatus(StrEnum):
 
 
 class Explanation(Value):
-    """The answer to "why is my task pending": a paragraph, and its facts as data."""
+    """The answer to "why is my task pending": a paragraph, and its facts as data.
+
+    `task_id` is what was asked for: a task, a gang, or a prefix of task ids, of which there are `tasks`. `held` is why nothing is
+    launched now, if so; the text begins with it. `as_of` is the time of the last evaluation if the answer is of that moment,
+    because deciding anew takes too long; the text says so too.
+    """
 
     task_id: str
     status: TaskStatus
     text: str
+    held: str | None = None
+    as_of: Moment | None = None
+    tasks: int = 1
     group: str | None = None
     tier: Tier | None = None
     code: Code | None = None
     groups: dict[str, str] = Field(default_factory=dict)
     remedy: Remedy | None = None
+    not_tried: str = ""
+    """What the search for a remedy did not cover, if its effort was used up."""
 
 
 class DeferredSummary(Value):
@@ -238,10 +368,14 @@ class DeferredSummary(Value):
 
 
 class UnmetSummary(Value):
-    """Unmet entries of one shape. `task_ids` are the first hundred."""
+    """Unmet tasks of one shape, in so many `gangs`, if any. `count` is entries: single tasks or gangs.
+
+    `task_ids` are the first hundred.
+    """
 
     count: int
     tasks: int
+    gangs: int = 0
     task_ids: tuple[str, ...]
     shape: str
     code: Code
@@ -249,19 +383,40 @@ class UnmetSummary(Value):
     groups: dict[str, Code] = Field(default_factory=dict)
     remedy: Remedy | None = None
     remedy_text: str | None = None
+    not_tried: str = ""
+
+
+class DrainSummary(Value):
+    """A slice that drains, or is called off before it is READY, and why."""
+
+    slice: str
+    group: str
+    cause: str
 
 
 class DecisionSummary(Value):
-    """One decision with counts by group and task ids of unmet demand."""
+    """One decision with counts of tasks by group, and task ids of unmet demand. `held` is why it is not carried out, if so.
+
+    `as_of` is set if this is the last evaluation's decision, because deciding anew takes too long; `changed_since` if something
+    that may change it came after it.
+    """
 
     now: Moment
+    held: str | None = None
+    as_of: Moment | None = None
+    changed_since: bool = False
     placement: Placement
     launches: dict[str, int]
     deferred: dict[str, DeferredSummary]
     placed: dict[str, dict[Tier, int]]
     unmet: tuple[UnmetSummary, ...]
+    drains: tuple[DrainSummary, ...] = ()
+    cancelled_drains: tuple[str, ...] = ()
+    """Slices that are needed again: they stop draining."""
     groups: dict[str, GroupDecision]
     pools: dict[str, PoolDecision]
     standing: tuple[StandingOutcome, ...]
     cost_per_hour: CostPerHour
     next_change_at: Moment | None
+    thorough: bool = True
+    """False if the decision's budget of work ran out, so that cheaper methods were used."""

@@ -32,6 +32,8 @@ class ErrorCode(StrEnum):
     """The autoscaler, the server or the simulated cloud refused the request; the message says why."""
     INTERRUPTED = "interrupted"
     """Ctrl-C ended the command."""
+    UNEXPECTED = "unexpected"
+    """A bug in Penstock: the command failed in a way that nobody foresaw."""
     AUTOSCALER_ENDED = "autoscaler_ended"
     """An autoscaler was terminated or failed while the command waited for its cluster to be deleted."""
 

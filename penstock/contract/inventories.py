@@ -1,5 +1,6 @@
 """Messages of inventory workflows: the watched location, and the report of an audit."""
 
+from penstock.contract.answers import LocationProblem
 from penstock.model.cluster import InventoryRules
 from penstock.model.failures import Failure
 from penstock.model.location import Location
@@ -40,3 +41,5 @@ class LocationReport(WireMessage):
     """Slices of the ledger that have neither a resource nor a workflow."""
     failure: Failure | None = None
     """Why the location cannot be listed, if only an operator can fix that."""
+    problem: LocationProblem | None = None
+    """Since when the cloud does not answer, if it does not."""

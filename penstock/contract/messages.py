@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 from pydantic_core import to_json
 
 from penstock.model.demand import Demand, TaskId
-from penstock.model.slices import StandingItem
-from penstock.model.units import Count, Moment, Positive
+from penstock.model.slices import Wants
+from penstock.model.units import Count, Moment, Positive, Seconds
 from penstock.model.value import Value
 
 DEFAULT_SOURCE = "default"
@@ -21,6 +21,10 @@ def size_of(message: Any) -> int:
     return len(to_json(message))
 
 
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""The name of a source or owner: any text without control characters, because names are printed on terminals."""
+
+
 class DemandMessage(Value):
     """Demand of one source: a snapshot (`tasks` or `demand`), one part of a snapshot, or with `base` a delta.
 
@@ -31,9 +35,12 @@ class DemandMessage(Value):
     `config_revision` is the newest configuration revision that the sender knows. An older revision is accepted: decisions
     always use the active configuration. A revision that does not exist is rejected, because the sender must have read it
     before the cluster was deleted and started again.
+
+    A delta adds its tasks at the end; or, with `positions`, each entry (a task, or a gang) at its position among all entries
+    after the change, in ascending order.
     """
 
-    source: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_SOURCE
+    source: Name = DEFAULT_SOURCE
     epoch: Count | None = None
     revision: Count | None = None
     base: Count | None = None
@@ -42,7 +49,10 @@ class DemandMessage(Value):
     tasks: tuple[Any, ...] | None = None
     demand: Demand | None = None
     removed: tuple[TaskId, ...] = ()
+    positions: tuple[Count, ...] = ()
     config_revision: Count | None = None
+    lease_seconds: Annotated[Seconds, Field(gt=0)] | None = Field(default=None, alias="lease")
+    """How long the demand buys new slices without another message of its source. A delta without it keeps the lease."""
 
     @model_validator(mode="before")
     @classmethod
@@ -59,6 +69,8 @@ class DemandMessage(Value):
             raise ValueError("there is no demand in this message; add tasks, which may be an empty list")
         if self.base is None and self.removed:
             raise ValueError("removed belongs to a delta; add base, the revision it builds on")
+        if self.base is None and self.positions:
+            raise ValueError("positions belong to a delta; add base, the revision it builds on")
         if (self.epoch is None) != (self.revision is None):
             raise ValueError("epoch and revision go together; give both or neither")
         if self.parts > 1 and self.revision is None:
@@ -67,9 +79,28 @@ class DemandMessage(Value):
 
 
 class UsageMessage(Value):
-    """Usage by slice: one usage per host, or one host state for the whole slice."""
+    """Usage by slice: one usage per host, or one host state for the whole slice.
 
+    The newest word of a source on a slice holds, by (epoch, revision) if the message has them, else by arrival. Slices that it
+    does not name keep their last usage, unless it is `complete`: then the source says nothing about any other slice.
+    """
+
+    source: Name = DEFAULT_SOURCE
+    epoch: Count | None = None
+    revision: Count | None = None
+    complete: bool = False
     usage: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _numbered_or_not(self) -> "UsageMessage":
+        if (self.epoch is None) != (self.revision is None):
+            raise ValueError("epoch and revision go together; give both or neither")
+        return self
+
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        """(epoch, revision), if the message is numbered."""
+        return None if self.epoch is None or self.revision is None else (self.epoch, self.revision)
 
 
 class ConfirmDrainMessage(Value):
@@ -86,18 +117,47 @@ class ConfirmDrainMessage(Value):
 
 
 class ReportMessage(Value):
-    """Demand, usage and confirmed drains in one message, applied together."""
+    """Demand, usage and confirmed drains in one message, applied together.
 
+    `epoch`, `revision` and `complete` are those of the usage; demand has its own. Without `source` it is the demand's. A report
+    without any part is a heartbeat: its source still means what it said last.
+    """
+
+    source: Name | None = None
+    epoch: Count | None = None
+    revision: Count | None = None
+    complete: bool = False
     demand: DemandMessage | None = None
     usage: dict[str, Any] | None = None
     confirmed: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _numbered_or_not(self) -> "ReportMessage":
+        if (self.epoch is None) != (self.revision is None):
+            raise ValueError("epoch and revision go together; give both or neither")
+        if self.complete and self.usage is None:
+            raise ValueError("complete belongs to usage; add usage, which may be an empty object")
+        return self
+
+    @property
+    def usage_message(self) -> UsageMessage:
+        """The usage of the report, empty if it has none: any message of a source renews what it said."""
+        source = self.source or (self.demand.source if self.demand is not None else DEFAULT_SOURCE)
+        stamp = {"epoch": self.epoch, "revision": self.revision}
+        return UsageMessage(source=source, **stamp, complete=self.complete, usage=self.usage or {})
+
+
+class ForgetSourceMessage(Value):
+    """A source is gone: its demand ends, and what it reported about slices is withdrawn."""
+
+    source: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class CapacityMessage(Value):
     """A standing request: minimum capacity for an owner. An empty `wants` withdraws it."""
 
-    owner: Annotated[str, Field(min_length=1, max_length=200)]
-    wants: tuple[StandingItem, ...] = ()
+    owner: Name
+    wants: Wants = ()
     expires: Moment | None = None
 
 
@@ -141,6 +201,21 @@ class StatusRequest(Value):
     """Query of the status. If `since` is the newest version, the answer is short and not `changed`."""
 
     since: int | None = None
+
+
+class ExplainRequest(Value):
+    """Query of why a task, a gang, or all tasks whose ids begin with a text wait; a plain text stands for `task_id`."""
+
+    task_id: Annotated[str, Field(min_length=1, max_length=512)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_plain_text(cls, data: Any) -> Any:
+        return {"task_id": data} if isinstance(data, str) else data
+
+
+class DecisionRequest(Value):
+    """Query of the decision; it has no options."""
 
 
 class SlicesRequest(Value):

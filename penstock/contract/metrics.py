@@ -24,8 +24,8 @@ EVALUATION_SECONDS = Metric(
 EVALUATED = Metric(
     "penstock_evaluated_timestamp_seconds", "When this process last evaluated the cluster, in Unix time.", ("cluster",), "s"
 )
-ENTRIES = Metric("penstock_entries", "Entries of the demand, by outcome.", ("cluster", "outcome"))
-UNMET = Metric("penstock_unmet", "Unmet entries, by reason.", ("cluster", "reason"))
+TASKS = Metric("penstock_tasks", "Tasks of the demand, by outcome.", ("cluster", "outcome"))
+UNMET = Metric("penstock_unmet", "Unmet tasks, by reason.", ("cluster", "reason"))
 SLICES = Metric("penstock_slices", "Slices in the ledger.", ("cluster", "group", "state"))
 COST_PER_HOUR = Metric("penstock_cost_per_hour", "Cost per hour of the existing slices of groups with a price.", ("cluster",))
 TIME_TO_READY_SECONDS = Metric(
@@ -40,20 +40,26 @@ CREATE_ERRORS = Metric("penstock_create_errors", "Failed create calls, by kind."
 DELETIONS_OVERDUE = Metric(
     "penstock_deletions_overdue", "Deletions that exceeded their deadline, each counted once.", ("cluster", "group")
 )
+LOCATION_FAILURES = Metric(
+    "penstock_location_failures",
+    "Failed attempts to list a location, or to start its inventory, by kind.",
+    ("cluster", "location", "kind"),
+)
 
 METRICS = (
     EVALUATION_SECONDS,
     EVALUATED,
-    ENTRIES,
+    TASKS,
     UNMET,
     SLICES,
     COST_PER_HOUR,
     TIME_TO_READY_SECONDS,
     CREATE_ERRORS,
     DELETIONS_OVERDUE,
+    LOCATION_FAILURES,
 )
 
 UNMET_OUTCOME = "unmet"
-"""The label `outcome` of unplaced entries; for placed entries it is their tier."""
+"""The label `outcome` of unplaced tasks; for placed tasks it is their tier."""
 TRANSIENT = "transient"
 """The label `kind` of create errors that Temporal retries, without a failure of the slice."""

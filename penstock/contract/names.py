@@ -16,6 +16,7 @@ TASK_QUEUE = "penstock"
 EVALUATE = "evaluate"
 COLLECT_REPORTS = "collect_reports"
 KEEP_INVENTORIES = "keep_inventories"
+SEND_COMMANDS = "send_commands"
 CREATE = "create"
 OBSERVE = "observe"
 DELETE = "delete"
@@ -23,6 +24,8 @@ WATCH = "watch"
 AUDIT = "audit"
 VERIFY_CLUSTER = "verify_cluster"
 RUN_DOCTOR = "doctor"
+LIST_WORKERS = "list_workers"
+READ_CLOCK = "read_clock"
 
 # Signals of the autoscaler, from controllers.
 REPORT = "report"
@@ -34,9 +37,12 @@ CONFIRM_DRAIN = "confirm_drain"
 # Signals of the autoscaler, from slices and inventories.
 SLICES_REPORTED = "slices_reported"
 LOCATION_REPORTED = "location_reported"
+GATHERED_SIGNALS, GATHERED_NAME = "~signals", "signal"
+"""Many signals of one activation as one, by the worker itself, and the metadata of each payload that holds its signal's name."""
 
 # Updates of the autoscaler.
 SUBMIT_DEMAND = "submit_demand"
+FORGET_SOURCE = "forget_source"
 APPLY_CONFIG = "apply_config"
 REQUEST_CAPACITY = "request_capacity"
 DRAIN_SLICE = "drain_slice"
@@ -53,7 +59,7 @@ EXPLAIN = "explain"
 SLICES = "slices"
 DUMP = "dump"
 
-# Signals of a slice.
+# Messages to a slice: as an update, which answers with its report; as a signal, it reports by itself.
 OBSERVED = "observed"
 COMMAND = "command"
 
@@ -72,9 +78,19 @@ SEARCH_ATTRIBUTES = (CLUSTER_ATTRIBUTE, GROUP_ATTRIBUTE, STATE_ATTRIBUTE, CAUSE_
 """Keyword attributes for filtering workflows in the Temporal UI."""
 
 
+def watches_queue(task_queue: str) -> str:
+    """The task queue of watches and audits of locations, for all clusters whose workflows run on `task_queue`."""
+    return f"{task_queue}/watches"
+
+
 def autoscaler_id(cluster: str) -> str:
     """Workflow id of a cluster's autoscaler."""
     return f"penstock/{cluster}"
+
+
+def worker_queue(task_queue: str, identity: str) -> str:
+    """The task queue of one worker process, for questions to that process alone."""
+    return f"{task_queue}/~worker/{identity}"
 
 
 def slice_id(group: str, ordered_at: datetime, chance: str) -> str:

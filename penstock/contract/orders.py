@@ -6,6 +6,9 @@ from penstock.model.decision import Code, Drain, Tier
 from penstock.model.units import Count, Moment
 from penstock.model.value import Value
 
+MOST_SOURCES = 100
+"""Sources whose revisions are recorded with the orders, for the status."""
+
 
 class Launch(Value):
     """One slice to create. Its id has random digits, so the evaluate activity draws it and its result records it."""
@@ -13,10 +16,20 @@ class Launch(Value):
     slice_id: str
     group: str
     cause: str
+    source: str = ""
+    """The source whose demand it is for, if it is for demand."""
+
+
+class OnReady(Value):
+    """One of the tasks that are placed on READY slices of a group, since when; it waits for its controller."""
+
+    task_id: str
+    group: str
+    since: Moment
 
 
 class Orders(Value):
-    """Orders of one decision, and the counts that the status shows. Queries for more repeat the decision.
+    """Orders of one decision, and the counts of tasks that the status shows. Queries for more repeat the decision.
 
     `input_version` is the version of the inputs that the decision used. `recover` is why the ledger cannot be trusted, if it
     cannot; then nothing is ordered.
@@ -28,9 +41,20 @@ class Orders(Value):
     config_revision: Count = 0
     launches: tuple[Launch, ...] = ()
     drains: tuple[Drain, ...] = ()
+    cancelled_drains: tuple[str, ...] = ()
+    unneeded: tuple[str, ...] = ()
+    """Slices on their way that nothing needs now."""
     deferred: Count = 0
     placed: dict[Tier, int] = Field(default_factory=dict)
     unmet: dict[Code, int] = Field(default_factory=dict)
+    demand: dict[str, tuple[int, int]] = Field(default_factory=dict)
+    """Epoch and revision of each source's demand that the decision used."""
+    thorough: bool = True
+    """False if the evaluation's budget of work ran out, so that cheaper methods were used."""
+    on_ready: tuple[OnReady, ...] = ()
+    """Some of the tasks that are placed on READY slices, of each group the ones that have been there longest."""
     next_change_at: Moment | None = None
     seconds: float = 0.0
+    decided_on: Count = 0
+    """Runs and slices of the decision that took so long."""
     recover: str | None = None

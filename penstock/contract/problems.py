@@ -10,8 +10,8 @@ from pydantic_core import ErrorDetails
 
 from penstock import wording
 from penstock.model.cluster import DISAGREEMENT, Where
-from penstock.model.demand import MOST_TASKS
 from penstock.model.packed import LONGEST_COLUMN
+from penstock.model.shape import MOST_TASKS
 from penstock.wording import did_you_mean
 
 _SHOWN = 60
@@ -22,8 +22,12 @@ _DESCRIBED = 5
 """Errors of one message that are described; the rest are only counted."""
 LONGEST_PROBLEM = 500
 """Characters kept of the description of one message or task: it is stored in the state, while the message may be megabytes."""
+_LONGEST_SENTENCE = 300
+"""Characters kept of one validator's sentence, which may quote a value of any length."""
 LONGEST_NAME = 100
 """Characters kept of a message's name: a signal may have any name."""
+UNKNOWN_KEY = "extra_forbidden"
+"""Pydantic's error type for a key that the model does not have."""
 _MOMENT = "a moment like 2026-11-17T05:00:00Z"
 _SHOULD_BE = {
     "greater_than_equal": "{ge:g} or more",
@@ -39,6 +43,9 @@ _SHOULD_BE = {
     "literal_error": "{expected}",
     "string_too_long": "at most {max_length} characters long",
     "finite_number": "a finite number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
     "datetime_type": _MOMENT,
     "datetime_parsing": _MOMENT,
     "datetime_from_date_parsing": _MOMENT,
@@ -86,7 +93,7 @@ def path_text(where: Iterable[str | int]) -> str:
 def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
     """One error as a sentence: the problem, and what to write instead."""
     kind, value = detail["type"], detail["input"]
-    if kind == "extra_forbidden":
+    if kind == UNKNOWN_KEY:
         known = known_keys(model, detail["loc"][:-1])
         return f"unknown key; {did_you_mean(str(detail['loc'][-1]), known, noun='known keys', listing=len(known))}"
     if kind == "model_type" and (known := known_keys(model, detail["loc"])):
@@ -96,7 +103,9 @@ def message_of(detail: ErrorDetails, model: type[BaseModel]) -> str:
     if kind == DISAGREEMENT:
         return detail["msg"]
     if kind in ("value_error", "assertion_error"):
-        return str(detail["ctx"]["error"])
+        return wording.clipped(str(detail["ctx"]["error"]), _LONGEST_SENTENCE)
+    if kind == "string_unicode":
+        return f"{_shown(value)} contains half of a character (a lone surrogate, or bytes that are not UTF-8); remove it"
     if kind in ("string_type", "string_too_short"):
         return _not_text(value)
     if kind == "string_pattern_mismatch":

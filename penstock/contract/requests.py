@@ -1,6 +1,9 @@
 """Arguments and results of activities: watch, audit, verify, collect reports, keep inventories."""
 
+from pydantic import Field
+
 from penstock.contract.inventories import WatchedLocation
+from penstock.contract.slices import SliceCommand
 from penstock.model.value import Value
 
 
@@ -11,11 +14,32 @@ class CollectReportsRequest(Value):
     recovery: str
 
 
+class SendCommandsRequest(Value):
+    """Send commands to slices of the cluster, at most one to each. `groups` are theirs, by slice id."""
+
+    cluster: str
+    commands: tuple[SliceCommand, ...]
+    groups: dict[str, str]
+
+
 class KeepInventoriesRequest(Value):
     """Start an inventory for each location that has none. With `recovery`, every inventory audits its location for it."""
 
     locations: tuple[WatchedLocation, ...]
     recovery: str | None = None
+
+
+class CollectReportsResult(Value):
+    """How many slices were asked, and the groups of those whose workflows run and do not answer, by slice id."""
+
+    slices: int = 0
+    silent: dict[str, str] = Field(default_factory=dict)
+
+
+class KeepInventoriesResult(Value):
+    """The errors of inventories that could not be started, by location key."""
+
+    failed: dict[str, str] = Field(default_factory=dict)
 
 
 class WatchRequest(Value):

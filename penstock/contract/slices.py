@@ -29,6 +29,8 @@ class SliceSpec(Value):
     timeouts: Timeouts = Timeouts()
     cause: str = ""
     """Why it was launched: demand, minimum, warm, …; `adopted` if an audit found it in the cloud."""
+    source: str = ""
+    """The source for whose demand it was launched."""
 
 
 class Transition(Value):
@@ -53,6 +55,8 @@ class SliceLifecycle(Value):
     queued: bool = False
     hosts: tuple[HostAddress, ...] = ()
     drain: DrainTerms | None = None
+    idle: bool = False
+    """Whether usage says that it is idle since its drain began."""
     failure: Failure | None = None
     """Set if the slice is deleted because of a failure."""
     cause: str = ""
@@ -87,6 +91,14 @@ class ConfirmEmptyCommand(WireMessage):
     slice_id: str
 
 
+class IdleCommand(WireMessage):
+    """Usage says that the draining slice is idle, or that it is not any more: at the deadline an idle slice is deleted."""
+
+    kind: Literal["idle"] = "idle"
+    slice_id: str
+    idle: bool
+
+
 class DeleteCommand(WireMessage):
     """Delete the slice now, even if work still runs on it."""
 
@@ -103,7 +115,7 @@ class ReportCommand(WireMessage):
 
 
 SliceCommand = Annotated[
-    DrainCommand | CancelDrainCommand | ConfirmEmptyCommand | DeleteCommand | ReportCommand,
+    DrainCommand | CancelDrainCommand | ConfirmEmptyCommand | IdleCommand | DeleteCommand | ReportCommand,
     Field(discriminator="kind"),
 ]
 """A command of the autoscaler to a slice: the payload of the signal `command`."""
@@ -124,6 +136,8 @@ class SliceReport(WireMessage):
     """Why it is deleted."""
     launched_for: str = ""
     """Why it was launched."""
+    source: str = ""
+    """For whose demand."""
     drain: DrainTerms | None = None
     """Set while it drains."""
     location: Location | None = None
@@ -146,6 +160,7 @@ class CreateResult(Value):
 
 
 class DeleteResult(Value):
-    """Result of a delete call."""
+    """Result of a delete call: whether the resource is gone, and whether the autoscaler has the slice's last report."""
 
     gone: bool
+    reported: bool = False

@@ -2,21 +2,24 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from penstock.contract.problems import BadMessage, describe_errors
-from penstock.model.demand import MOST_TASKS, Demand, Task, TaskGang, TaskId
+from penstock.model.demand import Demand, Task, TaskGang, TaskId
 from penstock.model.demand_builder import Batch, DemandBuilder, build_demand, joined
 from penstock.model.gc_pause import gc_paused
 from penstock.model.runs import Fault, FaultCode
-from penstock.model.shape import Gang, Shape
+from penstock.model.shape import MOST_TASKS, Gang, Shape
 from penstock.model.units import Positive
+from penstock.wording import counted, shortened
 
 DESCRIBED_FAULTS = 30
 """Invalid tasks of one message that get an error message of their own: the messages are stored in the state."""
+_LONGEST_ID = 100
+"""Characters of a task id in an error message."""
 _ALIKE = Fault(code=FaultCode.INVALID, message="it is invalid; the first invalid tasks of its message say why")
 """Fault of the further invalid tasks."""
 
@@ -24,7 +27,7 @@ _ALIKE = Fault(code=FaultCode.INVALID, message="it is invalid; the first invalid
 class GangItem(Gang):
     """The gang of a demand item: with `id`, the gang that this task belongs to; without, the item is a whole gang."""
 
-    id: Annotated[str, Field(min_length=1)] | None = None
+    id: TaskId | None = None
     pending: Positive | None = None
 
     @model_validator(mode="after")
@@ -75,11 +78,11 @@ def demand_of(written: Sequence[Any]) -> Demand:
     Raises `BadMessage` if there are more tasks than one message may hold.
     """
     if len(written) > MOST_TASKS:
-        raise BadMessage(too_many(len(written)))
+        raise BadMessage(f"tasks: {too_many(len(written))}")
     items, faults = _read(written)
     wanted = sum(item.tasks for item in items)
     if wanted > MOST_TASKS:
-        raise BadMessage(f"{too_many(wanted)}; check count")
+        raise BadMessage(f"tasks: {too_many(wanted)}; check count and gang.size")
     demand = build_demand(part for item in items for part in item.parts())
     return joined([demand, _unreadable(written, faults, set(demand.task_ids))]) if faults else demand
 
@@ -104,9 +107,21 @@ def invalid_in(demand: Demand) -> int:
     return sum(run.entries for run in runs if run.fault is not None and run.fault.code is FaultCode.INVALID)
 
 
+def invalid_tasks(demand: Demand) -> str | None:
+    """What is wrong with the first invalid task and how many there are; None if all are valid."""
+    count = invalid_in(demand)
+    if not count:
+        return None
+    for run, ids, _ in demand.pieces():
+        if run.fault is not None and run.fault.code is FaultCode.INVALID:
+            more = f"; and {counted(count - 1, 'more invalid task')}" if count > 1 else ""
+            return f"tasks: {shortened(ids[0], _LONGEST_ID)}: {run.fault.message}{more}"
+    return None
+
+
 def too_many(tasks: int) -> str:
-    """Error message for a message with too many tasks."""
-    return f"tasks: {tasks} tasks are more than the {MOST_TASKS} that one message may hold"
+    """The problem of a file or message with too many tasks."""
+    return f"{tasks} tasks are more than the {MOST_TASKS} that one file or message may hold"
 
 
 def _read(written: Sequence[Any]) -> tuple[list[DemandItem], dict[int, Fault]]:
