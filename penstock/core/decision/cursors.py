@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from penstock.core.decision.first_fit import Layout
 from penstock.core.decision.fleet import HostBin
 from penstock.core.decision.match import Candidates, Matcher
 from penstock.core.decision.resources import holds_up_to
@@ -28,10 +29,11 @@ class ShapeCursor:
         "new_cursor",
         "per_host",
         "ready_cursor",
+        "ready_tier",
         "shape",
     )
 
-    def __init__(self, shape: Shape, candidates: Candidates, buy_order: Sequence[int] | None = None) -> None:
+    def __init__(self, shape: Shape, candidates: Candidates, buy_order: tuple[int, ...] | None = None) -> None:
         """New slices come from the first group of `buy_order` with headroom; by default, in order of preference."""
         self.shape = shape
         self.buy_order = candidates.order if buy_order is None else buy_order
@@ -40,7 +42,7 @@ class ShapeCursor:
         self.gang = shape.gang
         self.candidates = candidates
         self.per_host = self._per_host()
-        self.ready_cursor = self.in_flight_cursor = self.new_cursor = 0
+        self.ready_tier = self.ready_cursor = self.in_flight_cursor = self.new_cursor = 0
         self.in_flight_exhausted = False
 
     def _per_host(self) -> int | None:
@@ -48,6 +50,12 @@ class ShapeCursor:
         if self.gang is None or self.gang.placement is GangPlacement.SPREAD:
             return None if self.gang is None else 1
         return self.gang.tasks_per_host
+
+    def bound(self, layout: Layout, tasks: int = 1) -> int:
+        """What a host must have for a number of tasks, as a search among hosts takes it."""
+        cpu, memory, disk, gpu, tpu = self.need
+        need = self.need if tasks == 1 else (cpu * tasks, memory * tasks, disk * tasks, gpu * tasks, tpu * tasks)
+        return layout.wanted(need, exclusive=self.exclusive)
 
     def tasks_in(self, host: HostBin, limit: int) -> int:
         """How many tasks the host can take, up to a limit."""
@@ -75,11 +83,13 @@ class ShapeCursors:
     those without accelerators first.
     """
 
-    def __init__(self, shapes: Sequence[Shape], matcher: Matcher, *, conserve: bool) -> None:
+    def __init__(self, shapes: Sequence[Shape], matcher: Matcher, *, conserve: bool, buys: bool = True) -> None:
+        """Without `buys`, the cursors see existing slices only."""
         self.all = [matcher.candidates(shape) for shape in shapes]
         self._shapes = shapes
-        self._plain = [not group.accelerated for group in matcher.groups]
+        self._matcher = matcher
         self._conserve = conserve
+        self._buy_order = None if buys else ()
         self._split: dict[Candidates, tuple[Candidates, Candidates]] = {}
 
     def everywhere(self) -> list[ShapeCursor]:
@@ -88,17 +98,20 @@ class ShapeCursors:
 
     def first_pass(self) -> list[ShapeCursor]:
         """One cursor per shape, for the first pass."""
-        return [ShapeCursor(shape, self._passes(s)[0]) for s, shape in enumerate(self._shapes)]
+        return [ShapeCursor(shape, self._passes(s)[0], self._buy_order) for s, shape in enumerate(self._shapes)]
 
     def second_pass(self) -> list[ShapeCursor | None]:
         """One cursor per shape that has further groups in the second pass."""
         passes = [self._passes(s) for s in range(len(self._shapes))]
-        return [ShapeCursor(self._shapes[s], last) if last is not first else None for s, (first, last) in enumerate(passes)]
+        return [
+            ShapeCursor(self._shapes[s], last, self._buy_order) if last is not first else None
+            for s, (first, last) in enumerate(passes)
+        ]
 
     def _passes(self, s: int) -> tuple[Candidates, Candidates]:
         found = self.all[s]
         if not self._conserve or self._shapes[s].accelerated:
             return found, found
         if found not in self._split:
-            self._split[found] = found.in_two_passes(self._plain)
+            self._split[found] = self._matcher.in_two_passes(found, self._matcher.plain)
         return self._split[found]

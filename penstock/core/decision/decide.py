@@ -5,34 +5,45 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from penstock.core.decision.cursors import ShapeCursors
+from penstock.core.decision.effort import SHAPE_STEPS, Effort
 from penstock.core.decision.filling import place_by_filling
 from penstock.core.decision.fleet import Fleet
-from penstock.core.decision.floors import SPARES, StandingResult, open_minimum, open_spares, open_standing
+from penstock.core.decision.floors import SPARES, StandingResult, measure_standing, open_minimum, open_spares, open_standing
+from penstock.core.decision.give_back import GiveBack, give_back, reclaimed
 from penstock.core.decision.headroom import Headroom
+from penstock.core.decision.holds import Holds, place_held
 from penstock.core.decision.limits import LaunchSplit, apply_launch_limits
 from penstock.core.decision.outcome import describe_groups, describe_pools, hourly_cost
 from penstock.core.decision.plan import Plan, Unit
 from penstock.core.decision.priority import place_by_priority
 from penstock.core.decision.reasons import Reasons
 from penstock.core.decision.resources import smallest
-from penstock.core.decision.strategies import ROUNDED, Strategy, strategies
+from penstock.core.decision.strategies import Strategy, strategies
 from penstock.model.cluster import Placement
 from penstock.model.decision import Cause, Code, Decision, Placed, Span, Unmet
 from penstock.model.gc_pause import gc_paused
 from penstock.model.shape import GangPlacement, Shape
+from penstock.model.slices import Slice
 from penstock.model.snapshot import Snapshot
 
+UNTRIED = "the evaluation did as much work as one may do before it came to this entry; send fewer distinct shapes or gangs"
+"""The message of entries that were not tried."""
 OPENED_AFTER_STANDING = (Cause.DEMAND, *SPARES)
 """Causes of slices that are opened after standing requests were measured."""
 
 
 @gc_paused
-def decide(snapshot: Snapshot) -> Decision:
-    """Place the demand, plan every group, and give the reasons. The same snapshot always gives the same decision."""
-    planner = _Planner(Fleet(snapshot))
+def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
+    """Place the demand, plan every group, and give the reasons. The same snapshot always gives the same decision.
+
+    `effort` bounds the work, and stops it by raising `GivenUp` when nobody waits for the decision any more.
+    """
+    planner = _Planner(Fleet(snapshot, effort))
     plan, standing = planner.plan()
-    split = apply_launch_limits(plan)
-    unmet = _explain_unmet(plan, planner.reasons)
+    units, cancelled = reclaimed(plan)
+    split = apply_launch_limits(plan, units)
+    giving_back = give_back(plan)
+    unmet = _explain_unmet(plan, planner.reasons, planner.holds)
     groups = describe_groups(plan, split, unmet)
     return Decision.model_construct(
         now=snapshot.now,
@@ -44,13 +55,34 @@ def decide(snapshot: Snapshot) -> Decision:
         unmet=unmet,
         launches=split.launches,
         deferred=split.deferred,
-        drains=(),
+        drains=giving_back.drains,
+        cancelled_drains=cancelled,
+        unneeded=giving_back.unneeded,
         groups=groups,
         pools=describe_pools(plan, groups),
         standing=standing.outcomes,
         cost_per_hour=hourly_cost(plan, split),
-        next_change_at=_next_change(plan, split),
+        next_change_at=_next_change(plan, split, planner.holds, giving_back),
+        thorough=planner.thorough and not planner.fleet.effort.was_short,
     )
+
+
+class PlanFigures(NamedTuple):
+    """What a plan leaves unplaced, without reasons: runs with the first entry and the number.
+
+    `tried` is the most slices of each group that any plan compared with it would open: with more headroom, none would differ.
+    """
+
+    unplaced: list[tuple[int, int, int]]
+    tried: dict[str, int]
+
+
+@gc_paused
+def plan_figures(snapshot: Snapshot) -> PlanFigures:
+    """The figures of the plan that `decide` makes, at about half the cost of the decision."""
+    planner = _Planner(Fleet(snapshot))
+    plan = planner.plan().plan
+    return PlanFigures(plan.unplaced, {group.name: planner.tried[g] for g, group in enumerate(plan.fleet.groups)})
 
 
 class _Planned(NamedTuple):
@@ -75,8 +107,16 @@ class _Planner:
         snapshot = fleet.snapshot
         self.fleet = fleet
         self.config = snapshot.config
+        self.holds = Holds(snapshot)
         self.reasons = Reasons(fleet)
+        self.thorough = True
+        """Whether every plan compared all groups for every slice that it bought."""
+        self.tried = [0] * len(fleet.groups)
+        """The most slices of each group that any plan would open."""
         self._workload = snapshot.workload
+        self._buying = self.holds.buying
+        self._sources = [run.source for run in snapshot.workload.runs] if snapshot.sources else []
+        self._standing: tuple[Sequence[Unit], StandingResult] | None = None
         self._floor = smallest([shape.need for shape in snapshot.workload.shapes])
         self._cursors = ShapeCursors(snapshot.workload.shapes, fleet.matcher, conserve=self.config.conserve_accelerators)
 
@@ -88,49 +128,62 @@ class _Planner:
         """
         opened: Sequence[Unit] = ()
         found = self._plan_after(opened)
-        while self._may_gain(found, len(opened)):
+        while self._may_gain(found, len(opened)) and not self.fleet.effort.is_short():
             opened = found.plan.units
             further = self._plan_after(opened)
             if len(further.plan.units) == len(opened) and (further.unplaced, further.refused) == (found.unplaced, found.refused):
                 break
             found = further
+        place_held(found.plan, self.holds, self.fleet.ready_hosts_by_ref(found.plan.ready_slices))
         return found
 
     def _plan_after(self, opened: Sequence[Unit]) -> _Planned:
-        """The best plan once these units are ordered. `priority` has one plan; `packing` and `cost` try every strategy."""
+        """The best plan once these units are ordered. `priority` has one plan; the others try several."""
         placement = self.config.placement
         if placement is Placement.PRIORITY:
-            found = self._place(opened, None)
+            tried = [self._place(opened, None)]
         else:
             cursors, conserve = self._cursors.everywhere(), self.config.conserve_accelerators
-            tried = [self._place(opened, each) for each in strategies(placement, cursors, self.fleet.groups, conserve=conserve)]
-            found = min(tried, key=self._price)
-        open_spares(found.plan, found.standing.slices)
+            effort = self.fleet.effort
+            tried = []
+            for strategy in strategies(placement, cursors, self.fleet.matcher, effort, conserve=conserve):
+                if not tried or not effort.is_short():
+                    tried.append(self._place(opened, strategy))
+        found = min(tried, key=lambda planned: planned.plan.price(by_cost=placement is Placement.COST))
+        open_spares(found.plan, found.standing.slices, keep_bins=bool(self.holds))
+        for each in tried:
+            self.tried = list(map(max, self.tried, each.plan.headroom.most_charged))
         return found
 
     def _place(self, opened: Sequence[Unit], strategy: Strategy | None) -> _Planned:
-        fleet, runs = self.fleet, self._workload.runs
-        plan = Plan(fleet, Headroom(fleet.snapshot, fleet.groups, [counts.total for counts in fleet.counts]), self._floor)
-        ready = fleet.ready_bins()
+        fleet, runs = self.fleet, self._buying
+        fleet.effort.spend(SHAPE_STEPS * len(self._workload.shapes))
+        counts = [counts.total for counts in fleet.counts]
+        plan = Plan(fleet, Headroom(fleet.snapshot, fleet.groups, counts, fleet.reclaimable_counts()), self._floor)
+        plan.sources = self._sources
+        ready = plan.ready_slices = fleet.ready_bins()
         plan.add_ready(slice_bin for _, slice_bin in ready)
-        plan.add_in_flight(fleet.in_flight_bins(), opened=False)
+        arriving = fleet.in_flight_bins()
+        plan.arriving_slices = list(zip(fleet.arriving(), arriving, strict=True))
+        plan.add_in_flight(arriving, opened=False)
         for unit in opened:
-            plan.open(unit.parts, unit.times, unit.cause)
+            plan.open(unit.parts, unit.times, unit.cause, unit.source)
         open_minimum(plan)
-        standing = open_standing(plan, self.reasons)
+        standing = self._measured_standing(plan, opened)
+        open_standing(plan, standing)
         hosts = fleet.ready_hosts_by_ref(ready)
         if strategy is None:
             place_by_priority(plan, self._cursors, runs, hosts)
         else:
-            place_by_filling(plan, runs, hosts, strategy)
+            place_by_filling(plan, runs, hosts, strategy, keep_bins=bool(self.holds))
+            self.thorough = self.thorough and not plan.beyond_effort
         return _Planned(plan, standing)
 
-    def _price(self, planned: _Planned) -> tuple[int, float, int]:
-        """How plans compare: entries left unplaced, then for `cost` the price of the opened slices, then their number."""
-        plan = planned.plan
-        cost = sum(count * group.price for count, group in zip(plan.opened, self.fleet.groups, strict=True))
-        by_cost = self.config.placement is Placement.COST
-        return (planned.unplaced, round(cost, ROUNDED) if by_cost else 0.0, sum(plan.opened))
+    def _measured_standing(self, plan: Plan, opened: Sequence[Unit]) -> StandingResult:
+        """Standing requests after these units are ordered: the same for every strategy, so measured once."""
+        if self._standing is None or self._standing[0] is not opened:
+            self._standing = (opened, measure_standing(plan, self.reasons))
+        return self._standing[1]
 
     def _may_gain(self, planned: _Planned, before: int) -> bool:
         """Whether a unit opened late, after the first `before` units, is of a group that unmet demand could use."""
@@ -140,7 +193,8 @@ class _Planner:
             if unmet
             else set()
         )
-        return any(not late.isdisjoint(self.fleet.matcher.candidates(shape).order) for shape in unmet)
+        opened = sum(1 << g for g in late)
+        return any(opened & self.fleet.matcher.candidates(shape).bits for shape in unmet)
 
     def _unmet_across_groups(self, planned: _Planned) -> list[Shape]:
         """Unmet gangs that combine slices of several groups, and the shapes of refused standing requests.
@@ -156,36 +210,54 @@ class _Planner:
         return [*gangs, *(item.alone() for item in items)]
 
 
-def _explain_unmet(plan: Plan, reasons: Reasons) -> tuple[Unmet, ...]:
-    """Unplaced entries with their reasons, one item per shape or fault, in order of arrival."""
+def _explain_unmet(plan: Plan, reasons: Reasons, holds: Holds) -> tuple[Unmet, ...]:
+    """Unplaced entries with their reasons, one item per shape, fault or source that is held, in order of arrival."""
     workload = plan.fleet.snapshot.workload
+    idle = plan.unneeded()
     spans: dict[object, list[Span]] = {}
     for number, first, count in plan.unplaced:
-        spans.setdefault(workload.runs[number].shape, []).append(Span(number, first, count))
+        shape = workload.runs[number].shape
+        spans.setdefault(("untried", shape) if number in plan.untried else shape, []).append(Span(number, first, count))
     for number, run in enumerate(workload.runs):
         if run.fault is not None:
             spans.setdefault(("fault", number), []).append(Span(number, 0, run.entries))
+    for number, first, count in plan.held_unplaced:
+        run = workload.runs[number]
+        spans.setdefault(("held", run.source, run.shape), []).append(Span(number, first, count))
     found = []
-    for key, where in spans.items():
-        run = workload.runs[where[0].run]
-        if isinstance(key, int):
-            code, message, groups = reasons.why(workload.shapes[key], plan.headroom)
-        else:
-            assert run.fault is not None
-            code, message, groups = Code(run.fault.code), run.fault.message, {}
-        found.append(Unmet.model_construct(shape=run.shape, spans=tuple(where), code=code, message=message, groups=groups))
+    for where in spans.values():
+        code, message, groups = _reason(plan, reasons, holds, where, idle)
+        shape = workload.runs[where[0].run].shape
+        found.append(Unmet.model_construct(shape=shape, spans=tuple(where), code=code, message=message, groups=groups))
     return tuple(sorted(found, key=lambda unmet: unmet.spans[0]))
 
 
-def _next_change(plan: Plan, split: LaunchSplit) -> datetime | None:
+def _reason(
+    plan: Plan, reasons: Reasons, holds: Holds, where: Sequence[Span], idle: Sequence[Slice]
+) -> tuple[Code, str, dict[str, Code]]:
+    """Why entries of one shape are unmet: code, message, and the code of each group."""
+    workload, number = plan.fleet.snapshot.workload, where[0].run
+    run = workload.runs[number]
+    if run.fault is not None:
+        return Code(run.fault.code), run.fault.message, {}
+    if number in plan.untried:
+        return Code.EFFORT_SPENT, UNTRIED, {}
+    pending = min(workload.runs[span.run].pending for span in where)
+    code, message, groups = reasons.why(workload.shapes[run.shape], plan.headroom, idle, pending=pending)
+    hold = holds.of(run)
+    if hold is not None and groups and code in (Code.NO_CAPACITY, Code.TIER_BLOCKED):
+        return Code.NO_CAPACITY, f"no existing slice has room for it, and {hold.message}", {}
+    return code, message, groups
+
+
+def _next_change(plan: Plan, split: LaunchSplit, holds: Holds, giving_back: GiveBack) -> datetime | None:
     """The next moment at which time alone changes the decision, once this one is carried out."""
     fleet, snapshot = plan.fleet, plan.fleet.snapshot
-    moments = [block.until for block in plan.headroom.blocked if block and block.until]
+    moments = list(plan.headroom.block_ends)
     moments += [request.expires for request in snapshot.standing if request.expires and request.expires > snapshot.now]
-    moments += fleet.deadlines
+    moments += [*fleet.deadlines, *holds.ends]
     launching = {launch.group for launch in split.launches}
     patience = [snapshot.config.patience_of(group) for group in fleet.groups if group.name in launching]
     moments += [snapshot.now + timedelta(seconds=seconds) for seconds in patience]
-    if split.retry_at is not None:
-        moments.append(split.retry_at)
+    moments += [moment for moment in (split.retry_at, giving_back.next_at) if moment is not None]
     return min(moments, default=None)

@@ -1,7 +1,7 @@
 """Headroom: how many slices each group may still add under its maximum, the cluster's, its pool's, and its blocks."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple, assert_never
 
 from penstock.core.decision.patience import health_with_queues, is_blocking
@@ -14,6 +14,9 @@ UNLIMITED = 1 << 60
 """More slices than any cloud has."""
 
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
 class GroupBlock(NamedTuple):
     """Why a group may not add slices, and until when."""
 
@@ -23,22 +26,39 @@ class GroupBlock(NamedTuple):
     reason: str
 
 
-def blocks(groups: Sequence[ScaleGroup], health: Mapping[str, Health], now: datetime) -> list[GroupBlock | None]:
-    """The block of each group: its own health, or an exceeded quota at an equal or lower tier of its quota pool."""
-    own = [_own_block(health.get(group.name), now) for group in groups]
-    lowest: dict[str, tuple[int, int]] = {}
+def blocks(groups: Sequence[ScaleGroup], own: Sequence[GroupBlock | None]) -> list[GroupBlock | None]:
+    """The block of each group: its own, or an exceeded quota at an equal or lower tier of its quota pool.
+
+    A blocked tier ends with the last of the blocks at or below it, so a group whose own block ends before that waits on.
+    """
+    failed: dict[str, list[tuple[int, int]]] = {}
     for g, group in enumerate(groups):
         block = own[g]
         if group.quota_pool is not None and block is not None and block.availability is Availability.QUOTA_EXCEEDED:
-            lowest[group.quota_pool] = min(lowest.get(group.quota_pool, (group.quota_tier, g)), (group.quota_tier, g))
+            failed.setdefault(group.quota_pool, []).append((group.quota_tier, g))
+    found = list(own)
     for g, group in enumerate(groups):
-        failed = lowest.get(group.quota_pool) if group.quota_pool is not None else None
-        if failed is not None and own[g] is None and group.quota_tier >= failed[0]:
-            cause = own[failed[1]]
-            assert cause is not None
-            reason = f"{groups[failed[1]].name} exceeded quota pool {group.quota_pool} at quota tier {failed[0]}"
-            own[g] = GroupBlock(Code.TIER_BLOCKED, Availability.QUOTA_EXCEEDED, cause.until, reason)
-    return own
+        tiers = [(tier, other) for tier, other in failed.get(group.quota_pool or "", ()) if tier <= group.quota_tier]
+        if tiers:
+            tier, last = max(tiers, key=lambda item: (_end(own[item[1]]), -item[0], -item[1]))
+            reason = f"{groups[last].name} exceeded quota pool {group.quota_pool} at quota tier {tier}"
+            found[g] = _joined(own[g], own[last], reason)
+    return found
+
+
+def _joined(own: GroupBlock | None, tier: GroupBlock | None, reason: str) -> GroupBlock | None:
+    """A group's own block, extended to the end of the block of its quota tier."""
+    end = tier.until if tier else None
+    if own is None:
+        return GroupBlock(Code.TIER_BLOCKED, Availability.QUOTA_EXCEEDED, end, reason)
+    if _end(own) >= _end(tier):
+        return own
+    return own._replace(until=end, reason=f"{own.reason}; {reason}" if own.reason else reason)
+
+
+def _end(block: GroupBlock | None) -> datetime:
+    """When a block ends, for comparing; one without an end lasts longest."""
+    return block.until if block is not None and block.until is not None else _NEVER
 
 
 def _own_block(health: Health | None, now: datetime) -> GroupBlock | None:
@@ -70,12 +90,20 @@ def code_of(availability: Availability) -> Code | None:
 class Headroom:
     """Slices that may still be ordered. Every order is charged to group, cluster and pool."""
 
-    def __init__(self, snapshot: Snapshot, groups: Sequence[ScaleGroup], counts: Sequence[int]) -> None:
-        """`counts` are each group's slices in the ledger, in any state. Slices of removed groups count too."""
+    def __init__(
+        self, snapshot: Snapshot, groups: Sequence[ScaleGroup], counts: Sequence[int], reclaimable: Sequence[int] = ()
+    ) -> None:
+        """`counts` are each group's slices in the ledger, in any state. Slices of removed groups count too.
+
+        `reclaimable` are those of them whose drains may be cancelled: they are charged already, and taken before new slices.
+        """
         config, names = snapshot.config, {group.name for group in groups}
         self._groups, self._most = groups, config.max_slices
         self._group = [max(0, group.max_slices - count) for group, count in zip(groups, counts, strict=True)]
-        self._cluster = UNLIMITED if config.max_slices is None else max(0, config.max_slices - len(snapshot.slices))
+        self._cluster = (
+            UNLIMITED if config.max_slices is None else max(0, config.max_slices - len(snapshot.slices) - snapshot.unseen_slices)
+        )
+        self._unseen = snapshot.unseen_slices
         self._pool_of = [group.pool for group in groups]
         self._chips = [group.chips_per_slice for group in groups]
         self.charged = {pool.name: 0 for pool in config.pools}
@@ -86,10 +114,45 @@ class Headroom:
             if piece.pool in self.charged and piece.group not in names:
                 self.charged[piece.pool] += piece.chips
         self._pool = {pool.name: max(0, pool.chips - pool.system - self.charged[pool.name]) for pool in config.pools}
-        self.blocked = blocks(groups, health_with_queues(config, snapshot.slices, snapshot.health, snapshot.now), snapshot.now)
+        health = health_with_queues(config, snapshot.slices, snapshot.health, snapshot.now)
+        own = [_own_block(health.get(group.name), snapshot.now) for group in groups]
+        self.block_ends = [block.until for block in own if block is not None and block.until is not None]
+        """When the own blocks of groups end: the moments at which a code may change."""
+        self.blocked = blocks(groups, own)
+        self._room = self._room_if_empty(snapshot)
+        self._pool_at_first = dict(self._pool)
+        self.reclaimable = list(reclaimable) or [0] * len(groups)
+        """Draining slices of each group that may still be taken back."""
+        self._charged = [0] * len(groups)
+        """New slices of each group that orders are charged for."""
+        self.most_charged = [0] * len(groups)
+        """The most that each group was ever charged for, also on trial and in copies: with more headroom nothing would differ."""
+
+    def _room_if_empty(self, snapshot: Snapshot) -> list[tuple[int, Code]]:
+        """The most slices that each group can ever have, and what limits them."""
+        cluster = UNLIMITED if snapshot.config.max_slices is None else snapshot.config.max_slices
+        pools = {pool.name: max(0, pool.chips - pool.system) for pool in snapshot.config.pools}
+        found = []
+        for group, pool, chips in zip(self._groups, self._pool_of, self._chips, strict=True):
+            in_pool = UNLIMITED if pool is None else pools[pool] // chips
+            limits = ((group.max_slices, Code.AT_MAX), (in_pool, Code.POOL_EXHAUSTED), (cluster, Code.CLUSTER_AT_MAX))
+            found.append(min(limits, key=lambda limit: limit[0]))
+        return found
+
+    def most(self, g: int) -> int:
+        """The most slices that the group can ever have."""
+        return self._room[g][0]
+
+    def never(self, g: int, slices: int = 1) -> Code | None:
+        """What keeps the group from ever having that many slices, whatever leaves and whichever block ends."""
+        most, code = self._room[g]
+        return code if most < slices else None
 
     def of(self, g: int) -> int:
-        """Slices that the group may still add."""
+        """Slices that the group may still add: draining ones that are taken back, also if it is blocked, and new ones."""
+        return self.reclaimable[g] + self._new(g)
+
+    def _new(self, g: int) -> int:
         if self.blocked[g] is not None:
             return 0
         left = min(self._group[g], self._cluster)
@@ -97,33 +160,49 @@ class Headroom:
         return left if pool is None else min(left, self._pool[pool] // self._chips[g])
 
     def order(self, g: int, slices: int) -> None:
-        """Charge slices of the group; a negative number returns them."""
-        self._group[g] -= slices
-        self._cluster -= slices
+        """Take slices of the group, draining ones first, and charge the new ones; a negative number returns them."""
+        reclaimed = min(slices, self.reclaimable[g]) if slices > 0 else min(0, slices + self._charged[g])
+        self.reclaimable[g] -= reclaimed
+        charged = slices - reclaimed
+        self._charged[g] += charged
+        self.most_charged[g] = max(self.most_charged[g], self._charged[g])
+        self._group[g] -= charged
+        self._cluster -= charged
         pool = self._pool_of[g]
         if pool is not None:
-            self._pool[pool] -= slices * self._chips[g]
+            self._pool[pool] -= charged * self._chips[g]
+
+    def ordered(self, pool: str) -> int:
+        """Chips of the pool that slices ordered since the beginning are charged for."""
+        return self._pool_at_first[pool] - self._pool[pool]
 
     def cause(self, g: int) -> Code:
-        """What keeps the group from adding one slice more than its headroom."""
-        block = self.blocked[g]
+        """What keeps the group from adding one slice more than its headroom; a limit for ever before a block that ends."""
+        block, never = self.blocked[g], self.never(g)
+        if never is not None:
+            return never
         if block is not None:
             return block.code
-        more, pool = self.of(g) + 1, self._pool_of[g]
+        more, pool = self._new(g) + 1, self._pool_of[g]
         if self._group[g] < more:
             return Code.AT_MAX
         return Code.POOL_EXHAUSTED if pool is not None and self._pool[pool] < more * self._chips[g] else Code.CLUSTER_AT_MAX
 
+    def block(self, g: int) -> GroupBlock | None:
+        """The block of the group, unless the group could not have a slice without it either."""
+        return None if self.never(g) else self.blocked[g]
+
     def availability(self, g: int, slices: int) -> tuple[Availability, str]:
         """Whether the group, which has that many slices, may add more, and why not."""
-        block, group = self.blocked[g], self._groups[g]
+        block, group = self.block(g), self._groups[g]
         if block is not None:
             return block.availability, block.reason
         if self.of(g):
             return Availability.AVAILABLE, ""
         cause = self.cause(g)
         if cause is Code.CLUSTER_AT_MAX:
-            return Availability.AT_MAX, f"the cluster's max_slices {self._most} is reached"
+            unseen = f", counting {self._unseen} that locations not listed yet may have" if self._unseen else ""
+            return Availability.AT_MAX, f"the cluster's max_slices {self._most} is reached{unseen}"
         if cause is Code.POOL_EXHAUSTED:
             return Availability.POOL_EXHAUSTED, f"pool {group.pool} has too few chips left for a slice of {group.chips_per_slice}"
         return Availability.AT_MAX, f"{slices} of {group.max_slices} slices"
@@ -133,4 +212,5 @@ class Headroom:
         twin = object.__new__(Headroom)
         twin.__dict__.update(self.__dict__)
         twin._group, twin._pool = list(self._group), dict(self._pool)
+        twin.reclaimable, twin._charged = list(self.reclaimable), list(self._charged)
         return twin

@@ -33,7 +33,7 @@ class _Limit:
         self.left = max(0, left)
 
 
-def apply_launch_limits(plan: Plan) -> LaunchSplit:
+def apply_launch_limits(plan: Plan, units: Sequence[Unit]) -> LaunchSplit:
     """Admit units in the order in which they were opened, each whole, until a limit of its groups or the cluster is reached.
 
     Spares are deferred while any other unit is: the deferred demand would use them up, and new spares would be launched.
@@ -42,13 +42,13 @@ def apply_launch_limits(plan: Plan) -> LaunchSplit:
     deferring: _Limit | None = None
     launches: list[LaunchRequest] = []
     deferred: dict[tuple[int, str, str], int] = {}
-    for unit in plan.units:
+    for unit in units:
         spare = unit.cause in SPARES
         admitted, limit = (0, deferring) if spare and deferring else limits.admit(unit)
         deferring = deferring or (None if spare else limit)
         for g, slices in unit.parts:
             if admitted:
-                _append(launches, LaunchRequest(plan.fleet.groups[g].name, slices * admitted, unit.cause))
+                _append(launches, LaunchRequest(plan.fleet.groups[g].name, slices * admitted, unit.cause, unit.source))
             if limit is not None:
                 key = (g, limit.name, limit.message)
                 deferred[key] = deferred.get(key, 0) + slices * (unit.times - admitted)
@@ -60,8 +60,8 @@ def apply_launch_limits(plan: Plan) -> LaunchSplit:
 
 
 def _append(launches: list[LaunchRequest], launch: LaunchRequest) -> None:
-    """Merge a launch with the one before it if group and cause are equal; the order of launches stays."""
-    if launches and launches[-1].group == launch.group and launches[-1].cause is launch.cause:
+    """Merge a launch with the one before it if group, cause and source are equal; the order of launches stays."""
+    if launches and launches[-1]._replace(slices=launch.slices) == launch:
         launches[-1] = launch._replace(slices=launches[-1].slices + launch.slices)
     else:
         launches.append(launch)
@@ -75,8 +75,11 @@ class _Limits:
         self._interval = timedelta(seconds=snapshot.config.evaluation.interval_seconds)
         self._recent = [launched for launched in snapshot.launched if launched.at + MINUTE > snapshot.now]
         self._cluster = self._limits("the cluster", snapshot.config.limits, counts, self._recent)
+        of_group: dict[str, list[RecentLaunch]] = {}
+        for launched in self._recent:
+            of_group.setdefault(launched.group, []).append(launched)
         self._groups = [
-            self._limits(f"group {group.name}", group.limits, [counts[g]], [r for r in self._recent if r.group == group.name])
+            self._limits(f"group {group.name}", group.limits, [counts[g]], of_group.get(group.name, ()))
             for g, group in enumerate(plan.fleet.groups)
         ]
         self._any = bool(self._cluster) or any(self._groups)

@@ -44,13 +44,14 @@ def describe_groups(plan: Plan, split: LaunchSplit, unmet: Sequence[Unmet]) -> t
 def _describe(plan: Plan, g: int, outcome: tuple[Outcome, str], launch: int, deferred: int, denied: int) -> GroupDecision:
     counts = plan.fleet.counts[g]
     availability, reason = _availability(plan, g)
-    block = plan.headroom.blocked[g]
+    block = plan.headroom.block(g)
     return GroupDecision.model_construct(
         name=plan.fleet.groups[g].name,
         have=counts.ready,
         in_flight=counts.in_flight,
         stalled=counts.stalled,
         leaving=counts.leaving,
+        unclaimed=counts.unclaimed,
         busy=counts.busy,
         required=plan.required[g],
         target=plan.target[g],
@@ -106,7 +107,7 @@ def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) 
         return Outcome.KEPT, opens
     availability, reason = _availability(plan, g)
     if availability is not Availability.AVAILABLE:
-        block = plan.headroom.blocked[g]
+        block = plan.headroom.block(g)
         end = until(block.until) if block else ""
         return Outcome.BLOCKED, f"{availability}{end}{f': {reason}' if reason else ''}"
     return Outcome.IDLE, "no demand is placed here"

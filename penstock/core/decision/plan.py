@@ -1,22 +1,32 @@
 """The plan of one evaluation: where entries were placed, and which slices were opened for them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from penstock.core.decision.cursors import ShapeCursor
-from penstock.core.decision.fleet import Fleet, HostBin, SliceBin
+from penstock.core.decision.fleet import Fleet, HostBin, SliceBin, is_unreported
 from penstock.core.decision.headroom import Headroom
+from penstock.core.decision.host_index import HostIndex
 from penstock.core.decision.match import Candidates
 from penstock.model.decision import Cause, Tier
 from penstock.model.resources import Vector
+from penstock.model.slices import Slice
+
+ROUNDED = 9
+"""Decimals compared in ratios and prices: differences beyond them come from floating-point arithmetic."""
 
 
 class Unit(NamedTuple):
-    """Slices that are launched together or not at all: one slice, or all slices of a gang; repeated `times` times."""
+    """Slices that are launched together or not at all: one slice, or all slices of a gang; repeated `times` times.
+
+    `source` is the source whose demand they are for; empty if they are for no demand, or for that of several sources.
+    """
 
     parts: tuple[tuple[int, int], ...]
     times: int
     cause: Cause
+    source: str = ""
 
 
 class Assignment(NamedTuple):
@@ -44,22 +54,62 @@ class Plan:
         self.floor = floor
         self.assignments: list[Assignment] = []
         self.unplaced: list[tuple[int, int, int]] = []
+        self.held_unplaced: list[tuple[int, int, int]] = []
+        """Entries that may buy nothing new and found no room: they neither explain nor gain by slices that are opened."""
+        self.sources: Sequence[str] = ()
+        """The source of each run, if runs have any."""
+        self.counts_use = True
+        """Whether a slice that an entry is placed on counts as required."""
         self.units: list[Unit] = []
         self.required = [0] * len(fleet.groups)
         self.opened = [0] * len(fleet.groups)
         self.target = [0] * len(fleet.groups)
         """Slices that each group should have; set once the spares are known."""
+        self.ready_slices: list[tuple[Slice, SliceBin]] = []
+        """READY slices of known usage with their bins."""
+        self.arriving_slices: list[tuple[Slice, SliceBin]] = []
+        """Slices in flight with their bins, without those that this plan opened."""
+        self.reclaims = any(headroom.reclaimable)
+        """Whether the plan may take draining slices back."""
         self.ready: list[list[SliceBin]] = [[] for _ in fleet.groups]
+        self.has_unreported = False
+        """Whether any READY slice was never named by a usage report."""
         self.in_flight_hosts: list[HostBin] = []
-        self.in_flight_slices: list[list[SliceBin]] = [[] for _ in fleet.groups]
-        self._next_open = [0]
-        self._ready_hosts: dict[tuple[int, ...], list[HostBin]] = {}
+        self.in_flight = HostIndex(fleet.layout, self.in_flight_hosts, fleet.effort)
+        self.empty_groups = 0
+        """Groups with an empty slice, READY or in flight, as bits."""
+        self._empty_ready: list[list[SliceBin]] = [[] for _ in fleet.groups]
+        self._empty_in_flight: list[list[SliceBin]] = [[] for _ in fleet.groups]
+        self._stale: set[int] = set()
+        """Groups of which a slice is no longer empty, though their lists still have it."""
+        self._full: dict[Candidates, int] = {}
         self._orders = 0
+        self.effort = 0
+        """Searches made for slices on trial."""
+        self.beyond_effort = False
+        """Whether a slice was bought without comparing every group, because the budget for that was spent."""
+        self.untried: set[int] = set()
+        """Runs of which some entries were not tried, because the effort of the whole evaluation was spent."""
+
+    def price(self, *, by_cost: bool) -> tuple[int, float, int]:
+        """How plans compare: entries left unplaced, then for `cost` the price of the opened slices, then their number."""
+        cost = sum(count * group.price for count, group in zip(self.opened, self.fleet.groups, strict=True)) if by_cost else 0.0
+        return (sum(count for _, _, count in self.unplaced), round(cost, ROUNDED), sum(self.opened))
+
+    def unneeded(self) -> list[Slice]:
+        """Idle READY slices that hold no entry, of groups that have more slices than their target."""
+        counts = self.fleet.counts
+        spare = [c.ready + c.in_flight + self.opened[g] > self.target[g] for g, c in enumerate(counts)]
+        return [piece for piece, each in self.ready_slices if spare[each.group] and not each.busy and not each.used]
 
     def add_ready(self, bins: Iterable[SliceBin]) -> None:
         """Add READY slices, in the order in which they are listed."""
         for slice_bin in bins:
             self.ready[slice_bin.group].append(slice_bin)
+            self.has_unreported = self.has_unreported or is_unreported(slice_bin)
+            if slice_bin.empty:
+                self._empty_ready[slice_bin.group].append(slice_bin)
+                self.empty_groups |= 1 << slice_bin.group
 
     def add_in_flight(self, bins: Iterable[SliceBin], *, opened: bool = True) -> None:
         """Add slices in flight, in the order in which they were ordered; `opened` by this decision or before it."""
@@ -67,50 +117,90 @@ class Plan:
             slice_bin.order = self._orders
             slice_bin.opened = slice_bin.opened or opened
             self._orders += 1
-            self.in_flight_slices[slice_bin.group].append(slice_bin)
+            if slice_bin.empty:
+                self._empty_in_flight[slice_bin.group].append(slice_bin)
+                self.empty_groups |= 1 << slice_bin.group
             for host in slice_bin.hosts:
                 self._append_in_flight(host)
 
-    def open(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause) -> None:
+    def open(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "") -> None:
         """Order whole slices on which nothing is placed yet, as units."""
-        self.charge(parts, times, cause)
+        self.charge(parts, times, cause, source)
         for g, slices in parts * times:
             self.add_in_flight(self.fleet.new_bin(g) for _ in range(slices))
 
-    def charge(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause) -> None:
+    def charge(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "") -> None:
         """Order slices without adding bins: slices that no later entry may use."""
         for g, slices in parts:
             self.headroom.order(g, slices * times)
             self.opened[g] += slices * times
-        self.units.append(Unit(parts, times, cause))
+        self.units.append(Unit(parts, times, cause, source))
 
-    def ready_hosts(self, candidates: Candidates) -> list[HostBin]:
-        """READY hosts of the candidates that are not closed, preferred groups first."""
-        if candidates.order not in self._ready_hosts:
-            bins = (slice_bin for g in candidates.order for slice_bin in self.ready[g])
-            self._ready_hosts[candidates.order] = [host for slice_bin in bins for host in slice_bin.hosts if not host.closed]
-        return self._ready_hosts[candidates.order]
+    def source_of(self, *runs: int) -> str:
+        """The source of the runs; empty if they have several, or none."""
+        found = {self.sources[run] for run in runs} if self.sources else set()
+        return found.pop() if len(found) == 1 else ""
 
-    def first_open(self, i: int) -> int:
-        """The first position from `i` on in `in_flight_hosts` that is not closed; the list's length if there is none.
+    @cached_property
+    def ready_index(self) -> HostIndex:
+        """READY hosts of all groups, in rank order. A search is for one of the `ready_tiers` of a shape after the other."""
+        hosts = [host for bins in self.ready for slice_bin in bins for host in slice_bin.hosts if not host.closed]
+        return HostIndex(self.fleet.layout, hosts, self.fleet.effort)
 
-        Union-find with path halving: closed positions are skipped in almost constant time.
+    def ready_tiers(self, candidates: Candidates) -> tuple[int, ...]:
+        """READY hosts by preference: the candidates' slices that usage reports have named, then those that none has."""
+        if not self.has_unreported:
+            return candidates.tiers
+        return candidates.tiers + tuple(tier << len(self.fleet.groups) for tier in candidates.tiers)
+
+    def first_with_headroom(self, candidates: Candidates) -> tuple[int, int] | None:
+        """The first group that may add a slice, and how many. Draining slices of any group are taken back before.
+
+        Headroom only shrinks, except for trials, which do not call this.
         """
-        following = self._next_open
-        while following[i] != i:
-            following[i] = following[following[i]]
-            i = following[i]
-        return i
+        order, headroom = candidates.order, self.headroom
+        draining = next((g for g in order if headroom.reclaimable[g]), None) if self.reclaims else None
+        if draining is not None:
+            return draining, headroom.reclaimable[draining]
+        first = i = self._full.get(candidates, 0)
+        while i < len(order) and not headroom.of(order[i]):
+            i += 1
+        self.fleet.effort.spend(3 * (1 + i - first))
+        self._full[candidates] = i
+        return (order[i], headroom.of(order[i])) if i < len(order) else None
 
-    def close_in_flight(self, i: int) -> None:
-        """Skip the host at this position from now on."""
-        self._next_open[i] = i + 1
+    def empty_ready(self, g: int) -> list[SliceBin]:
+        """READY slices of the group on which nothing is placed, in the order in which they are listed."""
+        self._drop_used(g)
+        return self._empty_ready[g]
+
+    def empty_in_flight(self, g: int) -> list[SliceBin]:
+        """Slices of the group in flight on which nothing is placed, in the order in which they were ordered."""
+        self._drop_used(g)
+        return self._empty_in_flight[g]
+
+    def _drop_used(self, g: int) -> None:
+        if g not in self._stale:
+            return
+        self._stale.discard(g)
+        for bins in (self._empty_ready[g], self._empty_in_flight[g]):
+            self.fleet.effort.spend(len(bins))
+            bins[:] = [slice_bin for slice_bin in bins if slice_bin.empty]
+        if not self._empty_ready[g] and not self._empty_in_flight[g]:
+            self.empty_groups &= ~(1 << g)
+
+    def gives_up(self, run: int) -> bool:
+        """Whether the effort is spent, so that the entries of a run that are left are not tried any more."""
+        if not self.fleet.effort.is_spent:
+            return False
+        self.untried.add(run)
+        return True
 
     def take(self, host: HostBin, cursor: ShapeCursor, tasks: int) -> None:
         """Place tasks on a host."""
         owner = host.owner
-        owner.empty = False
-        if not owner.used:
+        self._use(owner)
+        if not owner.used and self.counts_use:
             owner.used = True
             self.required[owner.group] += not owner.busy
         host.put(cursor.need, tasks, exclusive=cursor.exclusive)
@@ -118,9 +208,9 @@ class Plan:
 
     def take_whole(self, slice_bin: SliceBin) -> None:
         """Give a whole slice to a gang."""
-        self.required[slice_bin.group] += 1
-        slice_bin.used = True
-        slice_bin.empty = False
+        self.required[slice_bin.group] += self.counts_use
+        slice_bin.used = slice_bin.used or self.counts_use
+        self._use(slice_bin)
         for host in slice_bin.hosts:
             host.shut()
 
@@ -133,7 +223,11 @@ class Plan:
                 return
         self.assignments.append(Assignment(run, first, count, g, tier, opened))
 
+    def _use(self, slice_bin: SliceBin) -> None:
+        if slice_bin.empty:
+            slice_bin.empty = False
+            self._stale.add(slice_bin.group)
+
     def _append_in_flight(self, host: HostBin) -> None:
         if not host.closed:
             self.in_flight_hosts.append(host)
-            self._next_open.append(len(self.in_flight_hosts))

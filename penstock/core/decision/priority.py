@@ -18,14 +18,14 @@ def place_by_priority(plan: Plan, cursors: ShapeCursors, runs: tuple[Run, ...], 
     left_over: list[tuple[int, int]] = []
     for number, run in enumerate(runs):
         if run.fault is None:
-            left = place_run(plan, first_pass[run.shape], number, run, 0, hosts)
+            left = run.entries if plan.gives_up(number) else place_run(plan, first_pass[run.shape], number, run, 0, hosts)
             if left:
                 left_over.append((number, left))
     second_pass = cursors.second_pass()
     for number, left in left_over:
         run = runs[number]
         cursor = second_pass[run.shape]
-        if cursor is not None:
+        if cursor is not None and not plan.gives_up(number):
             left = place_run(plan, cursor, number, run, run.entries - left, hosts)
         if left:
             plan.unplaced.append((number, run.entries - left, left))

@@ -4,15 +4,35 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.fleet import Fleet
-from penstock.core.decision.headroom import Headroom
-from penstock.core.decision.match import per_host_need, requirement_exclusion, size_exclusion
+from penstock.core.decision.headroom import UNLIMITED, GroupBlock, Headroom
+from penstock.core.decision.holders import pool_holders
+from penstock.core.decision.match import Candidates, per_host_need, requirement_exclusion, size_exclusion
 from penstock.model.cluster import ScaleGroup
 from penstock.model.constraints import Constraint, Operator, as_text
-from penstock.model.decision import Code
-from penstock.model.resources import DIMENSIONS, format_amount
-from penstock.model.shape import Shape
+from penstock.model.decision import Code, Unmet
+from penstock.model.resources import DIMENSIONS, GPU, format_amount
+from penstock.model.shape import GangPlacement, Shape
+from penstock.model.slices import Slice
+from penstock.model.snapshot import Snapshot
 from penstock.wording import LISTED, listed, similar
+
+EXPLAINING_STEPS = 12_000_000
+"""Steps that the reasons of one decision may take: some thousand shapes that all differ."""
+GROUP_STEPS = 10
+"""Steps of saying why one group cannot take a shape."""
+NO_DETAILS = "{}; so many shapes differ that not every one is explained in full here: ask penstock explain"
+"""A brief explanation."""
+_TOO_SMALL = {
+    Code.GANG_SIZE_MISMATCH: "the gang does not fill whole slices",
+    Code.INSUFFICIENT_RESOURCES: "too big for a host of every matching group",
+    Code.NO_CAPACITY: "no matching group can take it",
+}
+
+
+_WITHOUT_CAPACITY = (Code.NO_MATCHING_GROUP, Code.GANG_SIZE_MISMATCH, Code.INSUFFICIENT_RESOURCES)
+"""Codes that follow from the shape and the configuration alone."""
 
 
 class Reason(NamedTuple):
@@ -24,50 +44,148 @@ class Reason(NamedTuple):
 
 
 class Reasons:
-    """Explains unmet shapes. Shapes with the same candidates and the same headroom share one explanation."""
+    """Explains unmet shapes. Shapes with the same candidates and the same headroom share one explanation.
 
-    def __init__(self, fleet: Fleet) -> None:
+    Explanations have an effort of their own. Once it is spent they are brief: the code is true, and `explain` says more.
+    """
+
+    def __init__(self, fleet: Fleet, *, most: int | None = None) -> None:
+        """`most` is how many steps the explanations may take together."""
         self._fleet = fleet
         self._groups = fleet.groups
+        self._left = EXPLAINING_STEPS if most is None else most
         self._without_headroom: dict[object, Reason] = {}
+        self._excluded: dict[object, dict[str, Code]] = {}
+        self._too_small: dict[object, dict[str, Code]] = {}
+        self._holders: dict[object, str] = {}
 
-    def why(self, shape: Shape, headroom: Headroom) -> Reason:
-        """Why no group can take the shape, given the headroom that is left after placing."""
-        matching = self._fleet.matcher.matching(shape)
-        if not matching:
-            excluded = {group.name: requirement_exclusion(shape, group) or Code.NO_MATCHING_GROUP for group in self._groups}
-            return Reason(Code.NO_MATCHING_GROUP, _no_match(shape, self._groups), excluded)
-        candidates = self._fleet.matcher.candidates(shape).order
-        if not candidates:
-            return self._no_size(shape, [self._groups[g] for g in matching])
-        key = (matching, self._fleet.matcher.size_exclusions(shape), headroom)
+    def why(self, shape: Shape, headroom: Headroom, idle: Sequence[Slice] = (), *, pending: int = 1) -> Reason:
+        """Why no group can take the shape, given the headroom after placing and the idle slices that nothing needs.
+
+        `pending` are the tasks of one gang that wait: of the smallest, if gangs of the shape differ in that.
+        """
+        matcher = self._fleet.matcher
+        matching = matcher.matching(shape)
+        if not matching.bits:
+            return Reason(Code.NO_MATCHING_GROUP, self._no_match(shape), self._exclusions(shape))
+        if not matcher.candidates(shape).bits:
+            return self._no_size(shape, matching)
+        lacking = self._lacking(shape, matcher.candidates(shape), headroom, pending)
+        key = (matching.bits, matcher.sizes(shape), headroom, lacking)
         if key not in self._without_headroom:
-            self._without_headroom[key] = self._no_headroom(shape, matching, headroom)
+            brief = not self._spends(len(matching.order) * GROUP_STEPS)
+            self._without_headroom[key] = (
+                self._first_without_headroom(shape, matching.order[0], headroom)
+                if brief
+                else self._no_headroom(shape, matching.order, headroom, idle, lacking)
+            )
         return self._without_headroom[key]
 
-    def _no_size(self, shape: Shape, matching: Sequence[ScaleGroup]) -> Reason:
-        codes = {group.name: size_exclusion(shape, group) or Code.NO_CAPACITY for group in matching}
-        mismatched = [group for group in matching if codes[group.name] is Code.GANG_SIZE_MISMATCH]
+    def _spends(self, steps: int) -> bool:
+        """Take steps of the effort; whether there are as many."""
+        self._fleet.effort.look()
+        if self._left < steps:
+            return False
+        self._left -= steps
+        return True
+
+    def _no_match(self, shape: Shape) -> str:
+        compared = (1 + len(shape.constraints)) * len(self._groups) + sum(len(c.values) for c in shape.constraints)
+        return _no_match(shape, self._groups) if self._spends(compared * GROUP_STEPS) else NO_DETAILS.format("no group matches")
+
+    def _exclusions(self, shape: Shape) -> dict[str, Code]:
+        """What excludes each group of a shape that no group matches. Beyond device and variant, only constraints can."""
+        key = (shape.device.type, shape.device.variants)
+        if key not in self._excluded:
+            self._excluded[key] = {
+                group.name: requirement_exclusion(shape, group) or Code.NO_MATCHING_GROUP for group in self._groups
+            }
+        return self._excluded[key]
+
+    def _no_size(self, shape: Shape, matching: Candidates) -> Reason:
+        groups = [self._groups[g] for g in matching.order]
+        key = (matching.bits, self._fleet.matcher.sizes(shape))
+        if not self._spends(len(groups) * GROUP_STEPS):
+            code = size_exclusion(shape, groups[0]) or Code.NO_CAPACITY
+            return Reason(code, NO_DETAILS.format(_TOO_SMALL[code]), {groups[0].name: code})
+        if key not in self._too_small:
+            self._too_small[key] = {group.name: size_exclusion(shape, group) or Code.NO_CAPACITY for group in groups}
+        codes = self._too_small[key]
+        mismatched = [group for group in groups if codes[group.name] is Code.GANG_SIZE_MISMATCH]
         if mismatched:
             return Reason(Code.GANG_SIZE_MISMATCH, _gang_sizes(shape, mismatched), codes)
-        return Reason(Code.INSUFFICIENT_RESOURCES, _shortage(shape, matching), codes)
+        return Reason(Code.INSUFFICIENT_RESOURCES, _shortage(shape, groups), codes)
 
-    def _no_headroom(self, shape: Shape, matching: Sequence[int], headroom: Headroom) -> Reason:
-        causes = {g: size_exclusion(shape, self._groups[g]) or headroom.cause(g) for g in matching}
+    def _first_without_headroom(self, shape: Shape, g: int, headroom: Headroom) -> Reason:
+        code = size_exclusion(shape, self._groups[g]) or headroom.cause(g)
+        return Reason(Code.NO_CAPACITY, NO_DETAILS.format("no matching group can take it now"), {self._groups[g].name: code})
+
+    def _pool_holders(self, group: ScaleGroup, headroom: Headroom, idle: Sequence[Slice]) -> str:
+        key = (group.pool, headroom)
+        if key not in self._holders:
+            self._holders[key] = pool_holders(self._fleet, group, headroom, idle)
+        return self._holders[key]
+
+    def _lacking(self, shape: Shape, candidates: Candidates, headroom: Headroom, pending: int) -> str:
+        """What a gang that combines groups lacks for ever; empty if all slices of its candidates could hold it."""
+        gang = shape.gang
+        if gang is None or gang.placement is GangPlacement.WHOLE_SLICES or not self._spends(len(candidates.order)):
+            return ""
+        cursor, held = ShapeCursor(shape, candidates), 0
+        for g in candidates.order:
+            group = self._groups[g]
+            held += headroom.most(g) * group.hosts_per_slice * cursor.tasks_in_new(group, pending)
+            if held >= pending:
+                return ""
+        return f"; all their slices together can hold {held} of the gang's {pending} tasks"
+
+    def _no_headroom(
+        self, shape: Shape, matching: Sequence[int], headroom: Headroom, idle: Sequence[Slice], lacking: str
+    ) -> Reason:
+        """What excludes a group for ever comes before a block that ends: the end of that block would change nothing."""
+        needed = {g: UNLIMITED if lacking else _slices_of_gang(shape, self._groups[g]) for g in matching}
+        forever = {g: size_exclusion(shape, self._groups[g]) or headroom.never(g, needed[g]) for g in matching}
+        causes = {g: forever[g] or headroom.cause(g) for g in matching}
         codes = {self._groups[g].name: code for g, code in causes.items()}
-        fitting = [g for g in matching if size_exclusion(shape, self._groups[g]) is None]
-        if all(causes[g] is Code.TIER_BLOCKED for g in fitting):
-            blocks = {g: headroom.blocked[g] for g in fitting}
+        waiting = [g for g in matching if forever[g] is None]
+        if waiting and all(causes[g] is Code.TIER_BLOCKED for g in waiting):
+            blocks = {g: headroom.blocked[g] for g in waiting}
             names = [f"{self._groups[g].name} ({block.reason}{until(block.until)})" for g, block in blocks.items() if block]
             return Reason(Code.TIER_BLOCKED, f"every matching group is in a blocked tier: {listed(names)}", codes)
-        names = [f"{self._groups[g].name}={causes[g]}{self._detail(g, headroom)}" for g in matching]
-        return Reason(Code.NO_CAPACITY, f"no matching group can take it now: {listed(names)}", codes)
+        details = {
+            g: "" if lacking else _gang_too_large(needed[g]) if forever[g] else _detail(headroom.blocked[g]) for g in matching
+        }
+        names = [f"{self._groups[g].name}={causes[g]}{details[g]}" for g in matching]
+        exhausted = [self._groups[g] for g in matching if causes[g] is Code.POOL_EXHAUSTED]
+        holders = f"; {self._pool_holders(exhausted[0], headroom, idle)}" if exhausted else ""
+        return Reason(Code.NO_CAPACITY, f"no matching group can take it now: {listed(names)}{lacking}{holders}", codes)
 
-    def _detail(self, g: int, headroom: Headroom) -> str:
-        block = headroom.blocked[g]
-        if block is None:
-            return ""
-        return until(block.until) + (f" ({block.reason})" if block.reason else "")
+
+def explained_in_full(snapshot: Snapshot, unmet: Unmet) -> Unmet:
+    """The unmet shape with all that keeps groups from taking it, if the decision was brief and capacity does not matter."""
+    if unmet.code not in _WITHOUT_CAPACITY:
+        return unmet
+    fleet = Fleet(snapshot)
+    headroom = Headroom(snapshot, fleet.groups, [counts.total for counts in fleet.counts])
+    code, message, groups = Reasons(fleet, most=UNLIMITED).why(snapshot.workload.shapes[unmet.shape], headroom)
+    return unmet.model_copy(update={"code": code, "message": message, "groups": groups})
+
+
+def _slices_of_gang(shape: Shape, group: ScaleGroup) -> int:
+    """Slices of the group that one entry needs at the same time, at the least."""
+    gang = shape.gang
+    whole = gang is not None and gang.placement is GangPlacement.WHOLE_SLICES
+    return max(1, gang.hosts // group.hosts_per_slice) if gang is not None and whole else 1
+
+
+def _gang_too_large(slices: int) -> str:
+    return f" (the gang needs {slices} slices)" if slices > 1 else ""
+
+
+def _detail(block: GroupBlock | None) -> str:
+    if block is None:
+        return ""
+    return until(block.until) + (f" ({block.reason})" if block.reason else "")
 
 
 def until(moment: datetime | None) -> str:
@@ -184,8 +302,10 @@ def _shortage(shape: Shape, groups: Sequence[ScaleGroup]) -> str:
     lacks = []
     for d in short(closest):
         have = closest.host.vector[d]
-        amounts = (format_amount(d, need[d]), format_amount(d, have), format_amount(d, need[d] - have))
-        lacks.append(f"needs {DIMENSIONS[d]} {amounts[0]}, one host has {amounts[1]}: {amounts[2]} short")
+        asked = shape.resources.vector[d] * (need[d] // shape.need[d])
+        own = " (a share above one half takes a GPU of its own)" if d == GPU and asked and asked != need[d] else ""
+        amounts = (format_amount(d, asked or need[d]), format_amount(d, have), format_amount(d, need[d] - have))
+        lacks.append(f"needs {DIMENSIONS[d]} {amounts[0]}{own}, one host has {amounts[1]}: {amounts[2]} short")
     others = f" (closest of {len(groups)} matching groups)" if len(groups) > 1 else ""
     return f"too big for a host of {closest.name}{others}: {'; '.join(lacks)}"
 

@@ -1,7 +1,9 @@
 """Place single tasks: on READY hosts, then on hosts in flight, then on new slices."""
 
 from penstock.core.decision.cursors import ShapeCursor
+from penstock.core.decision.first_fit import NONE
 from penstock.core.decision.fleet import HostBin
+from penstock.core.decision.host_index import HostIndex
 from penstock.core.decision.plan import Plan
 from penstock.model.decision import Cause, Tier
 
@@ -16,44 +18,40 @@ def place_singles(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: 
     return left
 
 
+def place_on_slices_to_come(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
+    """Place entries on slices in flight and on new ones; returns how many stay unplaced."""
+    left = count - _in_flight(plan, cursor, run, first, count)
+    return left - _on_new(plan, cursor, run, first + count - left, left)
+
+
 def _on_ready(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
-    hosts = plan.ready_hosts(cursor.candidates)
-    i, left = cursor.ready_cursor, count
-    while i < len(hosts):
-        host = hosts[i]
-        if not host.closed:
-            left -= _put(plan, cursor, host, run, first + count - left, left, Tier.READY)
-            if not left:
-                break
-        i += 1
-    cursor.ready_cursor = i
-    return count - left
+    index, tiers, placed = plan.ready_index, plan.ready_tiers(cursor.candidates), 0
+    while placed < count and cursor.ready_tier < len(tiers):
+        groups = tiers[cursor.ready_tier]
+        i, more = _first_fit(plan, cursor, index, cursor.ready_cursor, groups, run, first + placed, count - placed, Tier.READY)
+        placed += more
+        cursor.ready_cursor = max(0, i)
+        cursor.ready_tier += i == NONE
+    return placed
 
 
 def _in_flight(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
-    hosts, mask, left = plan.in_flight_hosts, cursor.candidates.mask, count
-    cpu, memory, disk, gpu, tpu = cursor.need
-    i = plan.first_open(cursor.in_flight_cursor)
-    while i < len(hosts):
-        host = hosts[i]
-        if (
-            host.cpu >= cpu
-            and host.memory >= memory
-            and host.disk >= disk
-            and host.gpu >= gpu
-            and host.tpu >= tpu
-            and mask[host.owner.group]
-        ):
-            left -= _put(plan, cursor, host, run, first + count - left, left, Tier.IN_FLIGHT)
-            if host.closed:
-                plan.close_in_flight(i)
-            if not left:
-                break
-        elif host.closed:
-            plan.close_in_flight(i)
-        i = plan.first_open(i + 1)
-    cursor.in_flight_cursor = i
-    return count - left
+    index = plan.in_flight
+    i, placed = _first_fit(
+        plan, cursor, index, cursor.in_flight_cursor, cursor.candidates.bits, run, first, count, Tier.IN_FLIGHT
+    )
+    cursor.in_flight_cursor = len(index.hosts) if i == NONE else i  # hosts are still added at the end
+    return placed
+
+
+def _first_fit(
+    plan: Plan, cursor: ShapeCursor, index: HostIndex, i: int, groups: int, run: int, first: int, count: int, tier: Tier
+) -> tuple[int, int]:
+    """Place entries on hosts of the groups from `i` on; returns the first position that may take the shape, and how many."""
+    bound, hosts, left = cursor.bound(plan.fleet.layout), index.hosts, count
+    while left and (i := index.first(i, bound, groups)) != NONE:
+        left -= _put(plan, cursor, hosts[i], run, first + count - left, left, tier)
+    return i, count - left
 
 
 def _put(plan: Plan, cursor: ShapeCursor, host: HostBin, run: int, first: int, left: int, tier: Tier) -> int:
@@ -65,13 +63,9 @@ def _put(plan: Plan, cursor: ShapeCursor, host: HostBin, run: int, first: int, l
 
 
 def _on_new(plan: Plan, cursor: ShapeCursor, run: int, first: int, count: int) -> int:
-    order, left = cursor.buy_order, count
-    while left and cursor.new_cursor < len(order):
-        g = order[cursor.new_cursor]
-        headroom = plan.headroom.of(g)
-        if not headroom:
-            cursor.new_cursor += 1
-            continue
+    left = count
+    while left and cursor.buy_order and (found := plan.first_with_headroom(cursor.candidates)) is not None:
+        g, headroom = found
         left -= _open_for(plan, cursor, g, headroom, run, first + count - left, left)
     return count - left
 
@@ -83,7 +77,7 @@ def _open_for(plan: Plan, cursor: ShapeCursor, g: int, headroom: int, run: int, 
     per_slice = per_host * group.hosts_per_slice
     slices = min(headroom, -(-count // per_slice))
     placed = min(count, slices * per_slice)
-    plan.charge(((g, 1),), slices, Cause.DEMAND)
+    plan.charge(((g, 1),), slices, Cause.DEMAND, plan.source_of(run))
     bins = [plan.fleet.new_bin(g) for _ in range(slices)]
     left = placed
     for host in (host for slice_bin in bins for host in slice_bin.hosts):

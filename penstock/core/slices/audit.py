@@ -7,7 +7,7 @@ from penstock.contract.answers import Difference
 from penstock.contract.slices import SliceLifecycle
 from penstock.model.failures import Phase
 from penstock.model.sightings import Sighting
-from penstock.model.slices import Slice
+from penstock.model.slices import Slice, SliceState
 
 NO_WORKFLOW = "no_workflow"
 NO_RESOURCE = "no_resource"
@@ -33,6 +33,19 @@ class AuditFindings(NamedTuple):
     """Resources whose workflows run, and whose slices are not in the ledger."""
 
 
+class RunningSlice(NamedTuple):
+    """What the workflow of a slice says of it; without a location, it is where the ledger has it."""
+
+    state: SliceState
+    group: str
+    location: str | None = None
+
+    @classmethod
+    def of(cls, lifecycle: SliceLifecycle) -> "RunningSlice":
+        """As the workflow itself answers."""
+        return cls(lifecycle.state, lifecycle.spec.group, lifecycle.spec.location.key)
+
+
 def audit_findings(
     sightings: Iterable[Sighting], *, ledger: Iterable[Slice], running: Collection[str], complete: bool
 ) -> AuditFindings:
@@ -44,10 +57,11 @@ def audit_findings(
     here = [sighting for sighting in sightings if sighting.phase is not Phase.GONE]
     slices = {piece.id: piece for piece in ledger}
     present = {sighting.slice_id for sighting in here}
-    owned = {*running, *(piece.id for piece in slices.values() if not piece.started)}
+    starting = {piece.id for piece in slices.values() if not piece.started}
+    ownerless = {slice_id for slice_id in {*present, *slices} if slice_id not in running and slice_id not in starting}
     return AuditFindings(
-        orphans=tuple(sighting for sighting in here if sighting.slice_id not in owned),
-        missing=tuple(sorted(slices.keys() - present - owned)) if complete else (),
+        orphans=tuple(sighting for sighting in here if sighting.slice_id in ownerless),
+        missing=tuple(sorted((slices.keys() - present) & ownerless)) if complete else (),
         unreported=tuple(one for one in here if one.slice_id in running and one.slice_id not in slices),
     )
 
@@ -55,7 +69,7 @@ def audit_findings(
 def differences(
     ledger: Sequence[Slice],
     *,
-    workflows: Mapping[str, SliceLifecycle],
+    workflows: Mapping[str, RunningSlice],
     listed: Mapping[str, Sequence[Sighting]],
     locations: Mapping[str, str],
     unlisted: Collection[str],
@@ -132,7 +146,7 @@ class _Slice(NamedTuple):
 
     id: str
     entry: Slice | None
-    workflow: SliceLifecycle | None
+    workflow: RunningSlice | None
     resources: tuple[_Resource, ...]
 
     def differences(self, locations: Mapping[str, str], unlisted: Collection[str]) -> list[Difference]:
@@ -149,8 +163,8 @@ class _Slice(NamedTuple):
     def _location(self, locations: Mapping[str, str]) -> str:
         if self.resources:
             return self.resources[0].location
-        if self.workflow is not None:
-            return self.workflow.spec.location.key
+        if self.workflow is not None and self.workflow.location is not None:
+            return self.workflow.location
         if self.entry is None:
             return ""
         return self.entry.location.key if self.entry.location is not None else locations.get(self.entry.group, "")
@@ -158,7 +172,7 @@ class _Slice(NamedTuple):
     def _group(self) -> str:
         if self.entry is not None:
             return self.entry.group
-        return self.workflow.spec.group if self.workflow is not None else self.resources[0].sighting.group
+        return self.workflow.group if self.workflow is not None else self.resources[0].sighting.group
 
     def _difference(self, kind: str, location: str, message: str) -> Difference:
         return Difference(slice_id=self.id, group=self._group(), location=location, kind=kind, message=message)

@@ -12,6 +12,7 @@ from penstock.contract.slices import (
     CreateResult,
     DeleteCommand,
     DrainCommand,
+    IdleCommand,
     SliceCommand,
     SliceLifecycle,
     SliceReport,
@@ -142,9 +143,16 @@ def deadline_seconds(lifecycle: SliceLifecycle) -> float | None:
         case SliceState.INITIALIZING:
             return timeouts.init_seconds
         case SliceState.DRAINING:
-            return timeouts.drain_seconds
+            return _seconds_left(lifecycle)
         case SliceState.READY | SliceState.DELETING | SliceState.TERMINATED | SliceState.FAILED:
             return None
+
+
+def _seconds_left(lifecycle: SliceLifecycle) -> float:
+    """How long a slice may drain: until the deadline of its drain."""
+    if lifecycle.drain is None or lifecycle.drain.deadline is None:
+        return lifecycle.spec.timeouts.drain_seconds
+    return max(0.0, (lifecycle.drain.deadline - lifecycle.since).total_seconds())
 
 
 def report_of(lifecycle: SliceLifecycle) -> SliceReport:
@@ -161,6 +169,7 @@ def report_of(lifecycle: SliceLifecycle) -> SliceReport:
         cause=lifecycle.cause,
         drain=lifecycle.drain if lifecycle.state is SliceState.DRAINING else None,
         launched_for=lifecycle.spec.cause,
+        source=lifecycle.spec.source,
         location=lifecycle.spec.location.identity,
         hosts=lifecycle.hosts,
         failure=lifecycle.failure,
@@ -276,6 +285,8 @@ def _commanded(lifecycle: SliceLifecycle, event: CommandReceived) -> SliceLifecy
             return _return_to_ready(lifecycle, event.at, "drain cancelled")
         case ConfirmEmptyCommand() if lifecycle.state is SliceState.DRAINING:
             return _leaving(lifecycle, event.at, lifecycle.cause, f"empty; {lifecycle.cause}")
+        case IdleCommand(idle=idle):
+            return lifecycle.model_copy(update={"idle": idle and lifecycle.state is SliceState.DRAINING})
         case DeleteCommand(cause=cause):
             return _leaving(lifecycle, event.at, cause, cause)
     return lifecycle
@@ -286,7 +297,7 @@ def _drained(lifecycle: SliceLifecycle, at: datetime, terms: DrainTerms) -> Slic
     if lifecycle.state.in_flight:
         return _leaving(lifecycle, at, terms.cause, terms.cause)
     if lifecycle.state is SliceState.READY:
-        return _moved(lifecycle, SliceState.DRAINING, at, terms.cause, drain=terms, cause=terms.cause)
+        return _moved(lifecycle, SliceState.DRAINING, at, terms.cause, drain=terms, cause=terms.cause, idle=False)
     if lifecycle.state is SliceState.DRAINING and terms.force and (lifecycle.drain is None or not lifecycle.drain.force):
         return lifecycle.model_copy(update={"drain": terms, "cause": terms.cause})
     return lifecycle
@@ -314,6 +325,10 @@ def _overdue(lifecycle: SliceLifecycle, event: Overdue) -> SliceLifecycle:
             )
     if lifecycle.drain is not None and lifecycle.drain.force:
         return _leaving(lifecycle, event.at, lifecycle.cause, f"not empty within {allowed}, forced; {lifecycle.cause}")
+    if lifecycle.idle:
+        return _leaving(
+            lifecycle, event.at, lifecycle.cause, f"idle, and not confirmed empty within {allowed}; {lifecycle.cause}"
+        )
     return _return_to_ready(lifecycle, event.at, f"not empty within {allowed}")
 
 
