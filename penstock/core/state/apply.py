@@ -1,15 +1,13 @@
 """`apply`: a state and an event give the next state, so the events alone determine the state."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.contract.answers import Rejection
+from penstock.contract.answers import Rejection, Undecided
 from penstock.contract.problems import LONGEST_NAME, shortened
-from penstock.contract.slices import ConfirmEmptyCommand
 from penstock.core.decision.limits import MINUTE
-from penstock.core.state import drains, ledger, recovery
+from penstock.core.state import drains, ledger, recovery, unlisted, usage
 from penstock.core.state.blocks import after_config, cleared
-from penstock.core.state.drains import awaiting_confirmation
 from penstock.core.state.events import (
     AnyEvent,
     BlockCleared,
@@ -22,6 +20,7 @@ from penstock.core.state.events import (
     DemandRefused,
     DemandSnapshot,
     DrainsConfirmed,
+    EvaluationFailed,
     LocationReported,
     MessageRejected,
     Paused,
@@ -30,13 +29,13 @@ from penstock.core.state.events import (
     SlicesReported,
     SlicesStarted,
     TimePassed,
-    UsageReported,
 )
 from penstock.core.state.recovery import recovery_after_config
 from penstock.core.state.revisions import apply_delta, apply_refused, apply_snapshot
+from penstock.core.state.sources import DemandEvent, after_demand
 from penstock.core.state.state import AutoscalerState, Changes, SourceDemand
 from penstock.model.cluster import ScaleGroup
-from penstock.model.slices import Slice, SliceChanges, SliceUsage
+from penstock.model.slices import Slice, SliceChanges
 
 KEPT_REJECTIONS = 20
 """Rejected messages shown in the status; all of them are counted."""
@@ -59,7 +58,7 @@ def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
     if len(live) < len(standing):
         changes["standing"] = live
     if state.recovery is not None and changes.get("recovery", state.recovery) is None:
-        changes["usage"] = _of_known(changes.get("usage", state.usage), changes.get("slices", state.slices))
+        changes |= usage.of_ledger(state, changes)
     happened = len(event.reports) if isinstance(event, SlicesReported) else 1
     counts = {"version": state.version + happened, "input_version": state.input_version + int(matters)}
     return state.model_copy(update={"now": now, "launched": recent, **counts, **changes})
@@ -82,59 +81,45 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
         "config": event.config,
         "config_revision": state.config_revision + 1,
         "blocks": after_config(state.blocks, state.config, event.config),
+        "location_problems": unlisted.after_config(state.location_problems, event.config),
         "slices": slices,
     } | recovery_after_config(state, event.config)
 
 
 def _left_behind(piece: Slice, before: ScaleGroup | None, after: ScaleGroup | None) -> Slice:
-    """The slice with its own copy of the pool, chips and location that the new configuration no longer has for its group."""
+    """The slice with its own copy of the facts of its group that the new configuration no longer has."""
     facts: SliceChanges = {}
+    if before is not None and after is None:
+        facts["idle_timeout_seconds"] = before.idle_timeout_seconds
     if before is not None and after is None and before.pool is not None:
-        facts = {"pool": before.pool, "chips": before.chips_per_slice}
+        facts |= {"pool": before.pool, "chips": before.chips_per_slice}
     if before is not None and piece.location is None and (after is None or after.location.key != before.location.key):
         facts["location"] = before.location
     return piece.changed(**facts) if facts else piece
 
 
 def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:
-    source = state.demand.get(event.source, SourceDemand())
-    return {"demand": _with_source(state, event.source, apply_snapshot(source, event))}
+    return _with_source(state, event, apply_snapshot(state.demand.get(event.source, SourceDemand()), event))
 
 
 def _demand_delta(state: AutoscalerState, event: DemandDelta) -> Changes:
-    source = state.demand.get(event.source, SourceDemand())
-    return {"demand": _with_source(state, event.source, apply_delta(source, event))}
+    return _with_source(state, event, apply_delta(state.demand.get(event.source, SourceDemand()), event))
 
 
 def _demand_refused(state: AutoscalerState, event: DemandRefused) -> Changes:
-    source = state.demand.get(event.source, SourceDemand())
-    return {"demand": _with_source(state, event.source, apply_refused(source, event)), **_message_rejected(state, event)}
+    refused = apply_refused(state.demand.get(event.source, SourceDemand()), event)
+    return _with_source(state, event, refused) | _message_rejected(state, event)
 
 
-def _with_source(state: AutoscalerState, name: str, source: SourceDemand) -> dict[str, SourceDemand]:
+def _with_source(state: AutoscalerState, event: DemandEvent, source: SourceDemand) -> Changes:
     """All sources with this one replaced. Of sources without demand, the least recently used are forgotten first."""
+    name = event.source
+    source, reporters = after_demand(state, event, source)
     others = {other: known for other, known in state.demand.items() if other != name}
-    empty = [other for other, known in others.items() if not known.demand.task_ids and known.partial is None]
+    empty = [other for other, known in others.items() if not known.tasks and known.partial is None]
     forgotten = set(empty[: max(0, len(empty) - KEPT_EMPTY_SOURCES + 1)])
-    return {other: known for other, known in others.items() if other not in forgotten} | {name: source}
-
-
-def _usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
-    """Keep the usage of known slices only: nothing would remove any other. An idle draining slice is confirmed empty.
-
-    During a recovery the ledger is incomplete, so usage of unknown slices is kept until it ends.
-    """
-    usage = _of_known(event.usage, state.slices) if state.recovery is None else event.usage
-    idle = [name for name in sorted(awaiting_confirmation(state)) if name in usage and all(host.idle for host in usage[name])]
-    return {
-        "usage": {**state.usage, **usage},
-        "outbox": (*state.outbox, *(ConfirmEmptyCommand(slice_id=name) for name in idle)),
-    }
-
-
-def _of_known(usage: Mapping[str, SliceUsage], slices: Iterable[Slice]) -> dict[str, SliceUsage]:
-    known = {piece.id for piece in slices}
-    return {name: hosts for name, hosts in usage.items() if name in known}
+    demand = {other: known for other, known in others.items() if other not in forgotten} | {name: source}
+    return {"demand": demand, "usage_sources": reporters}
 
 
 def _capacity_requested(state: AutoscalerState, event: CapacityRequested) -> Changes:
@@ -155,25 +140,47 @@ def _message_rejected(state: AutoscalerState, event: MessageRejected | DemandRef
     return {"rejected": (*state.rejected, rejection)[-KEPT_REJECTIONS:], "rejected_in_all": state.rejected_in_all + 1}
 
 
-_NEVER_MATTER = (TimePassed, MessageRejected, Decided, SlicesStarted, CommandsSent, DrainsConfirmed, RecoveryBegan, Paused)
+def _evaluation_failed(state: AutoscalerState, event: EvaluationFailed) -> Changes:
+    before = state.undecided
+    undecided = Undecided(
+        since=before.since if before else event.at,
+        problem=shortened(event.problem),
+        failures=before.failures + 1 if before else 1,
+        again_at=event.again_at,
+    )
+    return {"undecided": undecided}
+
+
+_NEVER_MATTER = (
+    TimePassed,
+    EvaluationFailed,
+    MessageRejected,
+    Decided,
+    SlicesStarted,
+    CommandsSent,
+    DrainsConfirmed,
+    RecoveryBegan,
+    Paused,
+)
 """Events that cannot change a decision."""
 
 _APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = (
     ledger.HANDLERS
     | recovery.HANDLERS
     | drains.HANDLERS
+    | usage.HANDLERS
     | {
         ConfigApplied: _config_applied,
         DemandSnapshot: _demand_snapshot,
         DemandDelta: _demand_delta,
         DemandRefused: _demand_refused,
-        UsageReported: _usage_reported,
         CapacityRequested: _capacity_requested,
         CapacityReleased: _capacity_released,
         BlockCleared: _block_cleared,
         Paused: lambda _state, event: {"paused": event.reason},
         Resumed: lambda _state, _event: {"paused": None},
         MessageRejected: _message_rejected,
+        EvaluationFailed: _evaluation_failed,
         TimePassed: lambda _state, _event: {},
     }
 )

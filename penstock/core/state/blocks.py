@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from penstock.core.state.state import AutoscalerState, Block, BlockScope
+from penstock.core.state.unlisted import health_of_unlisted
 from penstock.model.cluster import Backoff, ClusterConfig, ScaleGroup
 from penstock.model.failures import Failure, FailureKind, Scope
-from penstock.model.slices import Availability, Health
+from penstock.model.slices import Availability, Health, Slice
 
 FIRST_QUOTA_BLOCK = timedelta(minutes=5)
 LONGEST_QUOTA_BLOCK = timedelta(minutes=15)
@@ -100,6 +101,16 @@ def after_ready(blocks: Sequence[Block], group: ScaleGroup, *, ordered_at: datet
     return tuple(block for block in blocks if not is_over(block))
 
 
+def after_joined(blocks: Sequence[Block], piece: Slice) -> tuple[Block, ...]:
+    """A slice joined that did not join before, or that became READY after another one had not: slices of its group join again."""
+
+    def is_over(block: Block) -> bool:
+        unclaimed = block.kind is FailureKind.UNCLAIMED and block.subject == piece.group
+        return unclaimed and (piece.unclaimed is not None or (piece.since is not None and block.at < piece.since))
+
+    return tuple(block for block in blocks if not is_over(block))
+
+
 def after_deletion(blocks: Sequence[Block], group: ScaleGroup, *, failure: Failure | None = None) -> tuple[Block, ...]:
     """A slice of the group is gone, which frees quota, unless the cloud had refused it."""
     if failure is not None and failure.kind in _REFUSED:
@@ -152,14 +163,15 @@ def covers(block: Block, group: ScaleGroup) -> bool:
 
 
 def health_of(state: AutoscalerState, config: ClusterConfig, now: datetime) -> dict[str, Health]:
-    """The health of every blocked group: that of the block that ends last."""
+    """The health of every blocked group: that of its location if that cannot be seen, else of the block that ends last."""
     active = [block for block in state.blocks if _is_active(block, now)]
+    unseen = health_of_unlisted(state, config)
     found: dict[str, Health] = {}
     for group in config.groups if active else ():
         own = [block.health for block in active if covers(block, group)]
         if own:
             found[group.name] = max(own, key=_end)
-    return found
+    return found | unseen
 
 
 def blocks_of(health: Mapping[str, Health], at: datetime) -> tuple[Block, ...]:

@@ -40,10 +40,11 @@ class DemandSnapshot(Event):
     part: Positive = 1
     parts: Positive = 1
     demand: Demand
+    lease_seconds: float | None = None
 
 
 class DemandDelta(Event):
-    """Changes of a source's demand since a base revision: tasks removed, then tasks added at the end.
+    """Changes of a source's demand since a base revision: tasks removed, then tasks added at the end, or at `positions`.
 
     An added task of a waiting gang joins the gang where it stands in the order.
     """
@@ -55,6 +56,8 @@ class DemandDelta(Event):
     revision: Revision
     removed: tuple[TaskId, ...] = ()
     added: Demand = Demand()
+    lease_seconds: float | None = None
+    positions: tuple[int, ...] = ()
 
 
 class DemandRefused(Event):
@@ -68,10 +71,24 @@ class DemandRefused(Event):
     problem: str
 
 
+class SourceForgotten(Event):
+    """A source is gone: its demand ends, and what it reported is withdrawn."""
+
+    kind: Literal["source_forgotten"] = "source_forgotten"
+    source: str
+
+
 class UsageReported(Event):
-    """Usage of slices, from the controller. Slices that it does not name keep their last usage."""
+    """Usage of slices, from one source; without any slice, a sign that the source still means what it said.
+
+    Slices that it does not name keep their last usage, unless it is `complete`.
+    """
 
     kind: Literal["usage_reported"] = "usage_reported"
+    source: str = "default"
+    epoch: Revision | None = None
+    revision: Revision | None = None
+    complete: bool = False
     usage: dict[str, SliceUsage]
 
 
@@ -89,6 +106,13 @@ class LocationReported(Event):
     report: LocationReport
 
 
+class LocationsUnwatched(Event):
+    """The inventories of all locations were started, except the failed ones, each with its error."""
+
+    kind: Literal["locations_unwatched"] = "locations_unwatched"
+    failed: dict[str, str] = Field(default_factory=dict)
+
+
 class RecoveryBegan(Event):
     """The ledger cannot be trusted: nothing is ordered until every slice has reported and every location is audited.
 
@@ -103,9 +127,18 @@ class RecoveryBegan(Event):
 
 
 class ReportsCollected(Event):
-    """The reports of all running slice workflows were collected for a recovery."""
+    """The reports of all running slice workflows were collected for a recovery, except those of `silent` slices."""
 
     kind: Literal["reports_collected"] = "reports_collected"
+    id: str
+    silent: dict[str, str] = Field(default_factory=dict)
+    """Groups of slices whose workflows run and do not answer, by slice id."""
+
+
+class RecoveryWaited(Event):
+    """A recovery has waited long enough for its last locations and slices: the others go on."""
+
+    kind: Literal["recovery_waited"] = "recovery_waited"
     id: str
 
 
@@ -114,6 +147,14 @@ class Decided(Event):
 
     kind: Literal["decided"] = "decided"
     orders: Orders
+
+
+class EvaluationFailed(Event):
+    """An evaluation failed or took too long, in every attempt."""
+
+    kind: Literal["evaluation_failed"] = "evaluation_failed"
+    problem: str
+    again_at: Moment | None = None
 
 
 class SlicesStarted(Event):
@@ -219,12 +260,16 @@ AnyEvent: TypeAlias = Annotated[
     | DemandSnapshot
     | DemandDelta
     | DemandRefused
+    | SourceForgotten
     | UsageReported
     | SlicesReported
     | LocationReported
+    | LocationsUnwatched
     | RecoveryBegan
+    | RecoveryWaited
     | ReportsCollected
     | Decided
+    | EvaluationFailed
     | SlicesStarted
     | LaunchesDropped
     | CommandsSent

@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from penstock.contract.answers import RecentFailure
-from penstock.contract.slices import DrainCommand, SliceReport
+from penstock.contract.slices import SliceCommand, SliceReport
+from penstock.core.state import drains
 from penstock.core.state.blocks import after_deletion, after_failure, after_ready
-from penstock.core.state.drains import TO_CLOSE, with_drains
+from penstock.core.state.drains import TO_CLOSE, to_close
 from penstock.core.state.events import Decided, LaunchesDropped, SlicesReported, SlicesStarted
 from penstock.core.state.state import AutoscalerState, Changes, forget, kept_addresses
 from penstock.model.cluster import ClusterConfig, ScaleGroup
-from penstock.model.slices import DrainTerms, RecentLaunch, Slice, SliceChanges, SliceState
+from penstock.model.slices import RecentLaunch, Slice, SliceChanges, SliceState
 
 KEPT_FAILURES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
@@ -20,9 +21,13 @@ KEPT_FAILURES = 20
 def decided(state: AutoscalerState, event: Decided) -> Changes:
     """Add launches and begin drains; neither if the cluster was reconfigured, paused or deleted meanwhile, or recovers."""
     orders = event.orders
-    kept: Changes = {"orders": orders.model_copy(update={"launches": ()}), "evaluations": state.evaluations + 1}
+    kept: Changes = {
+        "orders": orders.model_copy(update={"launches": ()}),
+        "evaluations": state.evaluations + 1,
+        "undecided": None,
+    }
     stale = orders.config_revision != state.config_revision
-    if stale or orders.recover or state.paused is not None or state.closing or state.recovery is not None:
+    if stale or orders.recover or state.paused is not None or state.closing or state.is_held:
         return kept
     fresh = [
         Slice(
@@ -31,19 +36,15 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
             state=SliceState.REQUESTING,
             since=event.at,
             cause=launch.cause,
+            source=launch.source,
             started=False,
         )
         for launch in orders.launches
         if launch.slice_id not in state.by_id
     ]
-    serving = {piece.id for piece in state.slices if piece.drain is None}
-    drains = {drain.slice_id: DrainTerms(cause=drain.cause) for drain in orders.drains if drain.slice_id in serving}
-    commands = (DrainCommand(slice_id=slice_id, terms=terms) for slice_id, terms in drains.items())
-    return kept | {
-        "slices": (*with_drains(state.slices, drains), *fresh),
-        "launched": (*state.launched, *launched(fresh, event.at)),
-        "outbox": (*state.outbox, *commands),
-    }
+    given_back = drains.carried_out(state, orders, event.at)
+    slices, ordered = (*given_back["slices"], *fresh), (*state.launched, *launched(fresh, event.at))
+    return kept | given_back | {"slices": slices, "launched": ordered}
 
 
 def launched(slices: Sequence[Slice], at: datetime) -> list[RecentLaunch]:
@@ -83,13 +84,17 @@ class _LedgerUpdate:
         self._blocks = state.blocks
         self._recent_failures: list[RecentFailure] = []
         self._gone: set[str] = set()
-        self._commands: list[DrainCommand] = []
+        self._commands: list[SliceCommand] = []
         self._matters = 0
 
     def take(self, report: SliceReport) -> None:
-        """Apply one report, unless a newer one was applied before."""
+        """Apply one report, unless a newer one was applied before.
+
+        Reports do not arrive in order: that of a deletion may follow that of its end, and must not bring the slice back.
+        """
         before = self._ledger.get(report.slice_id)
-        if before is None and report.state.ended:
+        leaving = report.state.ended or (report.state is SliceState.DELETING and self._state.recovery is None)
+        if before is None and leaving:
             return
         if before is not None and before.sequence >= report.sequence:
             return
@@ -113,12 +118,11 @@ class _LedgerUpdate:
             "hosts": kept_addresses(report.hosts, self._addresses),
         }
         if before is not None:
-            reported["drain"] = _drain_after(before, report)
-            return before.changed(**reported)
+            return before.changed(**(reported | _after_report(before, report)))
         drain = report.drain
         if self._state.closing and report.state is not SliceState.DELETING:
             drain = TO_CLOSE
-            self._commands.append(DrainCommand(slice_id=report.slice_id, terms=TO_CLOSE))
+            self._commands.append(to_close(report.slice_id, by_force=self._state.closing_by_force))
         group = self._group(report)
         configured = group is not None and report.location is not None and group.location.key == report.location.key
         known = Slice(
@@ -126,6 +130,7 @@ class _LedgerUpdate:
             group=report.group,
             state=report.state,
             cause=report.launched_for,
+            source=report.source,
             location=None if configured else report.location,
             drain=drain,
         )
@@ -175,12 +180,21 @@ class _LedgerUpdate:
         }
 
 
-def _drain_after(before: Slice, report: SliceReport) -> DrainTerms | None:
-    """The terms of a slice's drain: none once it serves again; a drain that the slice has not received yet is kept."""
-    unmoved = (before.state, before.since) == (report.state, report.since)
-    if report.state is SliceState.READY and not before.state.in_flight and not unmoved:
-        return None
-    return before.drain or report.drain
+def _after_report(before: Slice, report: SliceReport) -> SliceChanges:
+    """What a report changes beside what it says.
+
+    A drain ends once the slice serves again; one that the slice has not received yet is kept, and one that was cancelled does not
+    come back. Idle time counts anew for a slice that became READY.
+    """
+    moved = (before.state, before.since) != (report.state, report.since)
+    if report.state is SliceState.READY and moved:
+        drain = before.drain if before.state.in_flight else None
+        anew: SliceChanges = {"idle_since": None, "unneeded_since": None, "unnamed": None, "unclaimed": None}
+        return anew | {"drain": drain, "confirmed_empty": False, "returning": False}
+    unclaimed: SliceChanges = {"unnamed": None, "unclaimed": None} if moved else {}
+    if before.returning and report.state.live:
+        return unclaimed
+    return unclaimed | {"drain": before.drain or report.drain, "returning": False}
 
 
 def _matters(before: Slice | None, report: SliceReport) -> bool:

@@ -5,9 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.core.state.blocks import after_failed_listing, after_listing
-from penstock.core.state.events import LocationReported, RecoveryBegan, ReportsCollected
+from penstock.core.state.events import LocationReported, LocationsUnwatched, RecoveryBegan, RecoveryWaited, ReportsCollected
+from penstock.core.state.sources import to_be_resynced
 from penstock.core.state.specs import ADOPTED, locations_of
 from penstock.core.state.state import AutoscalerState, Changes, Recovery, forget, kept_addresses
+from penstock.core.state.unlisted import after_report, after_start
 from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Phase
 from penstock.model.location import Location
@@ -19,9 +21,17 @@ def location_reported(state: AutoscalerState, event: LocationReported) -> Change
     """Reconcile the ledger with one location."""
     changes = _progress(state, event) | _blocks_after(state, event)
     reconciled = _reconciled(state, event)
+    problems = after_report(state, event)
     unblocked = [block.health for block in changes.get("blocks", state.blocks)] != [block.health for block in state.blocks]
-    recovered = changes.get("recovery", state.recovery) is None and state.recovery is not None
-    return {**changes, **reconciled, "matters": bool(reconciled) or unblocked or recovered}
+    progressed = "recovery" in changes and (changes["recovery"] is None or changes["recovery"].goes_on)
+    matters = bool(reconciled) or unblocked or progressed or problems.keys() != state.location_problems.keys()
+    return {**changes, **reconciled, "location_problems": problems, "matters": matters}
+
+
+def locations_unwatched(state: AutoscalerState, event: LocationsUnwatched) -> Changes:
+    """Remember which locations have no inventory."""
+    problems = after_start(state, event)
+    return {"location_problems": problems, "matters": problems.keys() != state.location_problems.keys()}
 
 
 def _progress(state: AutoscalerState, event: LocationReported) -> Changes:
@@ -36,9 +46,11 @@ def _progress(state: AutoscalerState, event: LocationReported) -> Changes:
 def _blocks_after(state: AutoscalerState, event: LocationReported) -> Changes:
     """The blocks, now that the location was listed or could not be."""
     config, report = state.config, event.report
-    groups = [group for group in config.groups if group.location.key == report.location.key] if config else []
+    groups = config.groups_at(report.location.key) if config else ()
+    if report.problem is not None:
+        return {}
     if report.failure is None or config is None:
-        return {"blocks": after_listing(state.blocks, groups)}
+        return {"blocks": after_listing(state.blocks, groups)} if state.blocks else {}
     return {"blocks": after_failed_listing(state.blocks, report.failure, groups, at=event.at, backoff=config.backoff)}
 
 
@@ -116,11 +128,23 @@ def _state_at(phase: Phase) -> SliceState | None:
             return None
 
 
+def without_ledger(state: AutoscalerState) -> AutoscalerState:
+    """The state for a new autoscaler after the last one ended: all but the ledger, which a recovery fills again.
+
+    Launches that were decided and not started are decided anew. Usage is kept until the recovery knows the slices.
+    """
+    return state.model_copy(update={"slices": (), "outbox": (), "recovery": None, "verified": False})
+
+
 def recovery_began(state: AutoscalerState, event: RecoveryBegan) -> Changes:
     """Nothing is ordered until every slice and every location has reported."""
     waiting = tuple(location.key for location in locations_of(state.config)) if state.config else ()
     recovery = Recovery(id=event.id, reason=event.reason, since=event.at, waiting=waiting, closing=event.closing)
-    return {"recovery": recovery, "recovered_in": event.run_id or state.recovered_in}
+    return {
+        "recovery": recovery,
+        "recovered_in": event.run_id or state.recovered_in,
+        "usage_sources": state.usage_sources if event.closing else to_be_resynced(state.usage_sources, event.reason),
+    }
 
 
 def recovery_after_config(state: AutoscalerState, config: ClusterConfig) -> Changes:
@@ -134,10 +158,19 @@ def recovery_after_config(state: AutoscalerState, config: ClusterConfig) -> Chan
 
 
 def reports_collected(state: AutoscalerState, event: ReportsCollected) -> Changes:
-    """The reports of all running slices are in the ledger."""
+    """The reports of all running slices that answer are in the ledger."""
     if state.recovery is None or state.recovery.id != event.id:
         return {"matters": False}
-    return _recovering(state, state.recovery.model_copy(update={"reports_collected": True}))
+    known = {"reports_collected": not event.silent, "silent": event.silent, "asked": True}
+    return _recovering(state, state.recovery.model_copy(update=known))
+
+
+def recovery_waited(state: AutoscalerState, event: RecoveryWaited) -> Changes:
+    """The cluster goes on without the locations and slices that have not reported. The check before its end waits for all."""
+    recovery = state.recovery
+    if recovery is None or recovery.id != event.id or recovery.closing or not recovery.asked:
+        return {"matters": False}
+    return {"recovery": recovery.model_copy(update={"goes_on": True})}
 
 
 def _recovering(state: AutoscalerState, recovery: Recovery) -> Changes:
@@ -149,6 +182,8 @@ def _recovering(state: AutoscalerState, recovery: Recovery) -> Changes:
 
 HANDLERS: dict[type, Callable[[AutoscalerState, Any], Changes]] = {
     LocationReported: location_reported,
+    LocationsUnwatched: locations_unwatched,
     RecoveryBegan: recovery_began,
+    RecoveryWaited: recovery_waited,
     ReportsCollected: reports_collected,
 }

@@ -24,7 +24,7 @@ from penstock.core.state.events import (
     UsageReported,
 )
 from penstock.core.state.size_limits import exceeds_limits, names_fit, usage_fits, without_names
-from penstock.core.state.state import AutoscalerState, SourceDemand
+from penstock.core.state.state import AutoscalerState, SourceDemand, UsageSource
 from penstock.model.cluster import ScaleGroup
 from penstock.model.demand import Demand
 from penstock.model.slices import HostUsage, SliceUsage
@@ -35,6 +35,8 @@ Events = tuple[AnyEvent, ...]
 CLOSING = "the cluster is being deleted; start it again under its name once it is gone"
 NOT_KNOWN_YET = "are not known yet: the cluster is recovering its ledger; confirm again once the status lists their drains"
 NO_QUEUE_LENGTHS = "groups driven by queue lengths are not supported yet; send the waiting tasks as demand"
+_UNNUMBERED = (-1, -1)
+"""Messages without a stamp come before those with one, in the order of arrival."""
 _NAMED = 3
 """Slices, or problems, of one message that its rejection names; the rest are only counted."""
 
@@ -75,6 +77,8 @@ def demand_event(state: AutoscalerState, message: DemandMessage, at: datetime) -
             revision=message.revision,
             removed=message.removed,
             added=demand,
+            lease_seconds=message.lease_seconds,
+            positions=message.positions,
         )
     epoch, revision = message.epoch, message.revision
     if epoch is None or revision is None:
@@ -82,7 +86,14 @@ def demand_event(state: AutoscalerState, message: DemandMessage, at: datetime) -
         latest = max(source.stamp, source.latest)
         epoch, revision = max(latest[0], 0), latest[1] + 1
     return DemandSnapshot(
-        at=at, source=message.source, epoch=epoch, revision=revision, part=message.part, parts=message.parts, demand=demand
+        at=at,
+        source=message.source,
+        epoch=epoch,
+        revision=revision,
+        part=message.part,
+        parts=message.parts,
+        demand=demand,
+        lease_seconds=message.lease_seconds,
     )
 
 
@@ -90,24 +101,23 @@ def _report(state: AutoscalerState, raw: bytes, at: datetime) -> Events:
     message = read(ReportMessage, raw)
     events: Events = ()
     if message.demand is not None:
-        events += _demand_events(state, message.demand, at, names.REPORT)
-    if message.usage is not None:
-        events += _usage_events(state, message.usage, at, names.REPORT)
+        events += demand_events(state, message.demand, at, names.REPORT)
+    events += usage_events(state, [message.usage_message], at, names.REPORT)
     if message.confirmed:
-        events += _confirmed_events(state, message.confirmed, at, names.REPORT)
+        events += confirmed_events(state, message.confirmed, at, names.REPORT)
     return events
 
 
 def _demand(state: AutoscalerState, raw: bytes, at: datetime) -> Events:
-    return _demand_events(state, read(DemandMessage, raw), at, names.DEMAND)
+    return demand_events(state, read(DemandMessage, raw), at, names.DEMAND)
 
 
 def _usage(state: AutoscalerState, raw: bytes, at: datetime) -> Events:
-    return _usage_events(state, read(UsageMessage, raw).usage, at, names.USAGE)
+    return usage_events(state, [read(UsageMessage, raw)], at, names.USAGE)
 
 
 def _confirm_drain(state: AutoscalerState, raw: bytes, at: datetime) -> Events:
-    return _confirmed_events(state, read(ConfirmDrainMessage, raw).slices, at, names.CONFIRM_DRAIN)
+    return confirmed_events(state, read(ConfirmDrainMessage, raw).slices, at, names.CONFIRM_DRAIN)
 
 
 def _pressure(_state: AutoscalerState, _raw: bytes, at: datetime) -> Events:
@@ -137,7 +147,7 @@ _SIGNALS: dict[str, Callable[[AutoscalerState, bytes, datetime], Events]] = {
 _USAGE: TypeAdapter[SliceUsage] = TypeAdapter(SliceUsage)
 
 
-def _demand_events(state: AutoscalerState, message: DemandMessage, at: datetime, name: str) -> Events:
+def demand_events(state: AutoscalerState, message: DemandMessage, at: datetime, name: str) -> Events:
     """The demand; or, if it is too large, a refusal that requests a snapshot and gives the reason in the status."""
     if state.closing:
         return (MessageRejected(at=at, message=name, problem=CLOSING),)
@@ -149,7 +159,8 @@ def _demand_events(state: AutoscalerState, message: DemandMessage, at: datetime,
     return (DemandRefused(at=at, source=event.source, **stamp, message=name, problem=problem),)
 
 
-def _confirmed_events(state: AutoscalerState, slice_ids: Sequence[str], at: datetime, name: str) -> Events:
+def confirmed_events(state: AutoscalerState, slice_ids: Sequence[str], at: datetime, name: str) -> Events:
+    """The confirmation of drains, and a rejection for ids that no slice can have."""
     confirmed = DrainsConfirmed(at=at, slice_ids=tuple(slice_ids))
     if state.recovery is None:
         return (confirmed, *_unknown_slices(state, slice_ids, at, name))
@@ -182,16 +193,16 @@ def _quoted(slice_ids: Sequence[str]) -> str:
     return listed((repr(shortened(slice_id, LONGEST_NAME)) for slice_id in slice_ids), _NAMED)
 
 
-def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: datetime, message: str) -> Events:
-    """Usage of the slices that could be read, and a rejection for the others, which keep their last usage."""
-    groups = _groups_of(state, written)
-    usage: dict[str, SliceUsage] = {}
-    problems: list[str] = []
-    for slice_id, value in written.items():
-        try:
-            usage[slice_id] = _slice_usage(value, groups.get(slice_id))
-        except BadMessage as bad:
-            problems.append(f"usage.{slice_id}{bad}")
+def usage_events(state: AutoscalerState, messages: Sequence[UsageMessage], at: datetime, message: str) -> Events:
+    """The newest usage of each slice that could be read, and a rejection for what could not.
+
+    All messages are of one source, in order of arrival. A slice whose newest usage is unreadable keeps the one before.
+    """
+    said = _SaidOfSlices(state.usage_sources.get(messages[0].source, UsageSource()))
+    for one in sorted(messages, key=lambda each: each.stamp or _UNNUMBERED):
+        said.add(one)
+    groups = _groups_of(state, said.written) if said.written else {}
+    usage, problems = _readable(said.written, groups)
     if not names_fit(state, usage):
         usage = without_names(usage)
         problems.insert(
@@ -200,12 +211,59 @@ def _usage_events(state: AutoscalerState, written: Mapping[str, Any], at: dateti
     if state.recovery is not None:
         usage, unkept = _kept_for_later(state, usage, groups)
         problems += unkept
-    events: Events = (UsageReported(at=at, usage=usage),) if usage else ()
+    stamp = said.stamp or (None, None)
+    reported = UsageReported(
+        at=at, source=messages[0].source, epoch=stamp[0], revision=stamp[1], complete=said.complete, usage=usage
+    )
+    heard = said.renews and (usage or said.stamp or not said.written)
+    events: Events = (reported,) if heard else ()
     events += _unknown_slices(state, usage, at, message)
     if problems:
         more = f"; and {counted(len(problems) - _NAMED, 'more slice')}" if len(problems) > _NAMED else ""
         events += (MessageRejected(at=at, message=message, problem="; ".join(problems[:_NAMED]) + more),)
     return events
+
+
+class _SaidOfSlices:
+    """What messages of one source say, added up in the order of their stamps: per slice every value, the newest last."""
+
+    def __init__(self, before: UsageSource) -> None:
+        self._before = before
+        self._named = frozenset(before.named)
+        self.written: dict[str, list[Any]] = {}
+        self.complete = False
+        self.stamp: tuple[int, int] | None = None
+        self.renews = False
+        """Whether any of the messages is of the source's current epoch, or a newer one."""
+
+    def add(self, message: UsageMessage) -> None:
+        """A message of an older epoch says nothing; one that was overtaken only adds slices that the source had not named."""
+        stamp = message.stamp
+        if stamp is not None and stamp[0] < self._before.epoch:
+            return
+        self.renews = True
+        overtaken = stamp is not None and stamp < self._before.stamp
+        if message.complete and not overtaken:
+            self.written, self.complete = {}, True
+        for slice_id, value in message.usage.items():
+            if not (overtaken and slice_id in self._named):
+                self.written.setdefault(slice_id, []).append(value)
+        if stamp is not None and not overtaken:
+            self.stamp = stamp if self.stamp is None else max(self.stamp, stamp)
+
+
+def _readable(written: Mapping[str, Sequence[Any]], groups: Mapping[str, ScaleGroup]) -> tuple[dict[str, SliceUsage], list[str]]:
+    """The newest readable usage of each slice, and the problems of what is newer than that."""
+    usage: dict[str, SliceUsage] = {}
+    problems: list[str] = []
+    for slice_id, values in written.items():
+        for value in reversed(values):
+            try:
+                usage[slice_id] = _slice_usage(value, groups.get(slice_id))
+                break
+            except BadMessage as bad:
+                problems.append(f"usage.{slice_id}{bad}")
+    return usage, problems
 
 
 def _kept_for_later(

@@ -14,8 +14,8 @@ from penstock.core.state.events import (
 )
 from penstock.core.state.revisions import apply_snapshot
 from penstock.core.state.state import AutoscalerState, SourceDemand
-from penstock.model.demand import MOST_TASKS
 from penstock.model.packed import pack
+from penstock.model.shape import MOST_TASKS
 from penstock.model.slices import HostState, HostUsage, SliceUsage
 
 LARGEST_DEMAND = 1_400_000
@@ -99,13 +99,13 @@ def _delta_adds(source: SourceDemand, event: DemandDelta) -> tuple[int, int]:
 def _tasks(source: SourceDemand) -> int:
     """Tasks of a source, or of the received parts of its next snapshot if those are more."""
     coming = sum(len(part.task_ids) for part in source.partial.received.values()) if source.partial else 0
-    return max(len(source.demand.task_ids), coming)
+    return max(source.tasks, coming)
 
 
 def _weight(source: SourceDemand) -> int:
     """Bytes of a source, with the received parts of its next snapshot."""
     parts = source.partial.received.values() if source.partial else ()
-    return _STAMPS + source.demand.packed_size + sum(part.packed_size for part in parts)
+    return _STAMPS + source.packed_size + sum(part.packed_size for part in parts)
 
 
 def usage_fits(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:

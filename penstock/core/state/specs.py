@@ -45,7 +45,7 @@ def _spec(config: ClusterConfig, piece: Slice) -> SliceSpec | None:
     """From the configuration; for an adopted slice of a group that is not configured, from what the audit found."""
     group = config.group(piece.group)
     if group is not None:
-        return spec_of(config, group, piece.id, piece.cause, location=piece.location)
+        return spec_of(config, group, piece.id, piece.cause, location=piece.location, source=piece.source)
     if not piece.adopted or piece.location is None:
         return None
     return SliceSpec(
@@ -59,7 +59,7 @@ def _spec(config: ClusterConfig, piece: Slice) -> SliceSpec | None:
 
 
 def spec_of(
-    config: ClusterConfig, group: ScaleGroup, slice_id: str, cause: str, *, location: Location | None = None
+    config: ClusterConfig, group: ScaleGroup, slice_id: str, cause: str, *, location: Location | None = None, source: str = ""
 ) -> SliceSpec:
     """A slice of a configured group, as ordered now; `location` is where it is if the group is configured elsewhere."""
     return SliceSpec(
@@ -73,6 +73,7 @@ def spec_of(
         queued=group.queued,
         timeouts=group.timeouts,
         cause=cause,
+        source=source,
     )
 
 

@@ -8,13 +8,15 @@ from typing import Any, Literal, Self, TypedDict
 
 from pydantic import Field
 
-from penstock.contract.answers import RecentFailure, Rejection
+from penstock.contract.answers import LocationProblem, RecentFailure, Rejection, Undecided
 from penstock.contract.orders import Orders
 from penstock.contract.slices import SliceCommand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
+from penstock.model.demand_builder import joined, without
 from penstock.model.failures import FailureKind
 from penstock.model.ledger import Ledger, UsageTable
+from penstock.model.packed import Ids, pack_ids
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import Health, RecentLaunch, Slice, StandingRequest
 from penstock.model.units import Moment
@@ -42,20 +44,107 @@ class SourceDemand(Value):
     """One source's demand at (epoch, revision).
 
     `latest` is the newest stamp that any message named. `resync_needed` says why the source must send a snapshot; it stands until
-    a snapshot at least as new as `latest` arrives.
+    a snapshot at least as new as `latest` arrives. `at` is the time of its last message about demand.
+
+    A few changed tasks among a hundred thousand leave `base` as it is: they are kept beside it, as `removed` and `added`, so that
+    a delta costs what it changes. No gang has tasks in both `base` and `added`.
     """
 
     epoch: int = -1
     revision: int = -1
-    demand: Demand = Demand()
+    base: Demand = Field(default=Demand(), alias="demand")
+    """The demand without the changes beside it."""
+    removed: Ids = ()
+    added: Demand = Demand()
     latest: tuple[int, int] = (-1, -1)
     resync_needed: str | None = None
     partial: PartialDemand | None = None
+    lease_seconds: float | None = None
+    """How long its demand buys new slices without another message of the source; None for ever."""
+    at: Moment = BEFORE_TIME
 
     @property
     def stamp(self) -> tuple[int, int]:
         """(epoch, revision) of the demand."""
         return (self.epoch, self.revision)
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.base.task_ids) - len(self.removed) + len(self.added.task_ids)
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes of the demand as JSON."""
+        beside = len(pack_ids(self.removed)) if self.removed else 0
+        return self.base.packed_size + beside + (self.added.packed_size if self.added.task_ids else 0)
+
+    def has(self, task_id: str) -> bool:
+        """Whether the task is demand."""
+        return task_id in self.added.members or (task_id in self.base.members and task_id not in self.gone)
+
+    @cached_property
+    def gone(self) -> frozenset[str]:
+        """The removed tasks of the base."""
+        return frozenset(self.removed)
+
+    @cached_property
+    def demand(self) -> Demand:
+        """All of the demand, in order."""
+        left = without(self.base, self.gone)
+        return joined([left, self.added]) if self.added.task_ids else left
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields replaced; what is derived from the demand is kept only if the demand is."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and not update.keys().isdisjoint(("base", "removed", "added")):
+            for derived in ("gone", "demand"):
+                vars(copied).pop(derived, None)
+        return copied
+
+
+class UsageSource(Value):
+    """One source of usage: the stamp and time of its last message, and the slices that it has named.
+
+    `words` are its own words on those slices that other sources have named too; on all others the usage of the state is its own.
+    """
+
+    epoch: int = -1
+    revision: int = -1
+    at: Moment = BEFORE_TIME
+    named: Ids = ()
+    words: UsageTable = Field(default_factory=dict)
+    reported: bool = False
+    """Whether it has ever reported usage. A heartbeat reports none."""
+    groups: tuple[str, ...] = ()
+    """Groups of which it has named slices."""
+    began: Moment | None = None
+    """Since when it reports without a gap: since its first message, its last epoch, a silence or a resync."""
+    outdated: Ids = ()
+    """Slices on which its last word is of an older epoch: tasks named there no longer count as running."""
+    restarted: Moment | None = None
+    """When it began a new epoch, until it reports usage in it."""
+    resync_needed: str | None = None
+    """Why it must send all its usage again, in a new epoch or marked `complete`."""
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """(epoch, revision) of its last numbered message."""
+        return (self.epoch, self.revision)
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether it has ever reported usage."""
+        return self.reported or bool(self.named)
+
+    def without(self, slice_ids: AbstractSet[str]) -> "UsageSource":
+        """The source after some slices are gone."""
+        if slice_ids.isdisjoint(self.named):
+            return self
+        named = tuple(slice_id for slice_id in self.named if slice_id not in slice_ids)
+        words = {slice_id: word for slice_id, word in self.words.items() if slice_id not in slice_ids}
+        outdated = tuple(slice_id for slice_id in self.outdated if slice_id not in slice_ids)
+        return self.model_copy(update={"named": named, "words": words, "outdated": outdated})
 
 
 BlockScope = Literal["group", "zone", "region", "project"]
@@ -89,6 +178,12 @@ class Recovery(Value):
     reports_collected: bool = False
     waiting: tuple[str, ...] = ()
     """Keys of locations that have not given a complete listing."""
+    silent: dict[str, str] = Field(default_factory=dict)
+    """Groups of slices whose workflows run and have not answered, by slice id."""
+    asked: bool = False
+    """Whether every running slice workflow was asked once, answered or not."""
+    goes_on: bool = False
+    """Whether it has waited long enough, so that only the groups it waits for, and what they share, are held."""
     closing: bool = False
     """Whether the cluster ends after it: a listing then counts only if it shows no resource of the cluster."""
 
@@ -104,6 +199,7 @@ class AutoscalerState(Value):
     config_revision: int = 0
     slices: Ledger = ()
     usage: UsageTable = Field(default_factory=dict)
+    usage_sources: dict[str, UsageSource] = Field(default_factory=dict)
     demand: dict[str, SourceDemand] = Field(default_factory=dict)
     standing: dict[str, StandingRequest] = Field(default_factory=dict)
     launched: tuple[RecentLaunch, ...] = ()
@@ -112,13 +208,21 @@ class AutoscalerState(Value):
     orders: Orders | None = None
     """Orders of the last decision, without its launches."""
     evaluations: int = 0
+    drains_ordered: int = 0
+    """Drains ordered so far: the number of the last one."""
+    undecided: Undecided | None = None
+    """Since when evaluations fail, if the last one did."""
     version: int = 0
     input_version: int = 0
     paused: str | None = None
     closing: bool = False
+    closing_by_force: bool = False
+    """Whether slices that turn up while the cluster is deleted are deleted at once, like the others."""
     verified: bool = False
     """Whether every location was listed without a resource of the cluster after the ledger had become empty."""
     recovery: Recovery | None = None
+    location_problems: dict[str, LocationProblem] = Field(default_factory=dict)
+    """Locations that cannot be watched, by key."""
     recovered_in: str = ""
     """The run that last recovered. A run that was reset finds another run's id here."""
     recent_failures: tuple[RecentFailure, ...] = ()
@@ -134,6 +238,11 @@ class AutoscalerState(Value):
     def unstarted(self) -> tuple[Slice, ...]:
         """Slices whose workflows are to be started: launches, and slices that an audit found."""
         return tuple(piece for piece in self.slices if not piece.started)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a recovery keeps everything from being ordered."""
+        return self.recovery is not None and not self.recovery.goes_on
 
     @property
     def draining(self) -> tuple[Slice, ...]:
@@ -166,6 +275,7 @@ class Changes(TypedDict, total=False):
     config_revision: int
     slices: Ledger
     usage: UsageTable
+    usage_sources: dict[str, UsageSource]
     demand: dict[str, SourceDemand]
     standing: dict[str, StandingRequest]
     launched: tuple[RecentLaunch, ...]
@@ -173,12 +283,16 @@ class Changes(TypedDict, total=False):
     outbox: tuple[SliceCommand, ...]
     orders: Orders | None
     evaluations: int
+    drains_ordered: int
+    undecided: Undecided | None
     version: int
     input_version: int
     paused: str | None
     closing: bool
+    closing_by_force: bool
     verified: bool
     recovery: Recovery | None
+    location_problems: dict[str, LocationProblem]
     recovered_in: str
     recent_failures: tuple[RecentFailure, ...]
     rejected: tuple[Rejection, ...]
@@ -199,5 +313,6 @@ def forget(state: AutoscalerState, ids: AbstractSet[str]) -> Changes:
     return {
         "slices": tuple(piece for piece in state.slices if piece.id not in ids),
         "usage": {slice_id: usage for slice_id, usage in state.usage.items() if slice_id not in ids},
+        "usage_sources": {name: source.without(ids) for name, source in state.usage_sources.items()},
         "outbox": tuple(command for command in state.outbox if command.slice_id not in ids),
     }

@@ -14,11 +14,12 @@ from penstock.contract.messages import (
     CloseMessage,
     DemandMessage,
     DrainMessage,
+    ForgetSourceMessage,
     PauseMessage,
+    ResumeMessage,
 )
 from penstock.contract.problems import LONGEST_NAME, BadMessage, read
-from penstock.contract.tasks import invalid_in
-from penstock.core.state.drains import confirmed_empty
+from penstock.contract.tasks import invalid_in, invalid_tasks
 from penstock.core.state.events import (
     AnyEvent,
     BlockCleared,
@@ -26,11 +27,13 @@ from penstock.core.state.events import (
     CapacityRequested,
     Closed,
     ConfigApplied,
+    DemandDelta,
     DemandSnapshot,
     DrainCancelled,
     DrainOrdered,
     Paused,
     Resumed,
+    SourceForgotten,
 )
 from penstock.core.state.signals import CLOSING, demand_event
 from penstock.core.state.state import AutoscalerState, SourceDemand
@@ -40,6 +43,8 @@ from penstock.model.demand import Demand
 from penstock.model.slices import DrainTerms, Slice, SliceState, StandingRequest
 from penstock.wording import counted, did_you_mean, shortened
 
+_PER_UPDATE, _PER_SLICE_MEASURED, _BYTES_READ = 500, 25, 3
+"""Microseconds of an update, and for each slice if it measures the state; bytes that are read in a microsecond."""
 _SUGGESTED = 3
 """Similar names that a refusal suggests."""
 
@@ -63,22 +68,58 @@ def read_update(state: AutoscalerState, name: str, raw: bytes, at: datetime) -> 
     return reader(state, raw or b"{}", at)
 
 
+def work_of(state: AutoscalerState, name: str, raw: bytes) -> int:
+    """An estimate of the work of an update, in the unit of `inbox.WORK`. Two kinds measure the size of the whole state."""
+    measured = name in (names.APPLY_CONFIG, names.REQUEST_CAPACITY)
+    return _PER_UPDATE + len(raw) // _BYTES_READ + len(state.slices) * (_PER_SLICE_MEASURED if measured else 1)
+
+
 def _submit_demand(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
     event = demand_event(state, read(DemandMessage, raw), at)
-    invalid = invalid_in(event.demand if isinstance(event, DemandSnapshot) else event.added)
+    written = event.demand if isinstance(event, DemandSnapshot) else event.added
 
     def answer(after: AutoscalerState) -> Accepted:
         source = after.demand.get(event.source, SourceDemand(epoch=0, revision=0, demand=Demand()))
+        problem = _not_applied(source, event) or invalid_tasks(written)
         return Accepted(
             source=event.source,
+            applied=problem is None,
+            problem=problem,
             epoch=source.epoch,
             revision=source.revision,
             config_revision=after.config_revision,
             resync_needed=source.resync_needed,
-            invalid=invalid,
+            invalid=invalid_in(written),
         )
 
     return ParsedUpdate((event,), answer)
+
+
+def _not_applied(source: SourceDemand, event: DemandSnapshot | DemandDelta) -> str | None:
+    """Why the message is not the demand of its source, read from the source after it; None if it is."""
+    stamp = (event.epoch, event.revision)
+    if source.resync_needed is not None and source.stamp <= stamp:
+        return f"{source.resync_needed}; send a snapshot with a newer revision"
+    if source.stamp == stamp:
+        return None
+    if source.stamp > stamp:
+        known = f"epoch {source.epoch} revision {source.revision} is in force"
+        what = f"epoch: {event.epoch} is older" if event.epoch < source.epoch else f"revision: {event.revision} is not newer"
+        return f"{what}, {known}; send a snapshot with a newer one"
+    parts = event.parts if isinstance(event, DemandSnapshot) else 1
+    return f"part {getattr(event, 'part', 1)} of {parts} is kept; the demand changes once every part has arrived"
+
+
+def _forget_source(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
+    name = read(ForgetSourceMessage, raw).source
+    known = sorted({*state.demand, *state.usage_sources})
+    if name not in known:
+        given = shortened(name, LONGEST_NAME)
+        raise BadMessage(f"source: there is no source {given!r}; {_hint(given, known, 'sources')}")
+    tasks = state.demand[name].tasks if name in state.demand else 0
+    slices = len(state.usage_sources[name].named) if name in state.usage_sources else 0
+    what = f"{counted(tasks, 'task')}, and its word on {counted(slices, 'slice')}"
+    return _done(f"Forgot source {name}: {what}", SourceForgotten(at=at, source=name))
 
 
 def _apply_config(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -125,7 +166,7 @@ def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpd
         raise BadMessage(
             f"slice_id: {piece.id} is {piece.state}, so draining deletes it at once; demand that needs a slice launches another"
         )
-    if piece.state is SliceState.DELETING or piece.id in confirmed_empty(state):
+    if piece.state is SliceState.DELETING or piece.confirmed_empty:
         raise BadMessage(f"slice_id: {piece.id} is being deleted; demand that needs a slice launches another")
     return _done(f"Cancelling the drain of slice {piece.id}: it returns to READY", DrainCancelled(at=at, slice_id=piece.id))
 
@@ -146,7 +187,8 @@ def _pause(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
     return _done("Paused: nothing is launched or drained until the cluster is resumed", Paused(at=at, reason=message.reason))
 
 
-def _resume(state: AutoscalerState, _raw: bytes, at: datetime) -> ParsedUpdate:
+def _resume(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
+    read(ResumeMessage, raw)
     return _done("Not paused") if state.paused is None else _done("Resumed", Resumed(at=at))
 
 
@@ -158,6 +200,7 @@ def _close(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
 
 _UPDATES: dict[str, Callable[[AutoscalerState, bytes, datetime], ParsedUpdate]] = {
     names.SUBMIT_DEMAND: _submit_demand,
+    names.FORGET_SOURCE: _forget_source,
     names.APPLY_CONFIG: _apply_config,
     names.REQUEST_CAPACITY: _request_capacity,
     names.DRAIN_SLICE: _drain_slice,
