@@ -1,49 +1,207 @@
-"""Remedies: find one change to the configuration that meets unmet demand, and check it by deciding again."""
+"""Remedies: find the least single change to the configuration that meets unmet demand, and check it by planning again."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import gcd
+from typing import NamedTuple
 
 from penstock.contract.answers import Remedy, Setting
-from penstock.core.decision.decide import decide
-from penstock.core.decision.fleet import Fleet
+from penstock.core.decision.decide import PlanFigures, plan_figures
+from penstock.core.decision.match import Matcher, in_rank_order
 from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup
 from penstock.model.decision import Code, Decision, Unmet
+from penstock.model.demand import Workload
 from penstock.model.snapshot import Snapshot
+from penstock.wording import counted
 
-TRIED_GROUPS = 3
-"""Candidate groups whose maximum is tried: the most preferred ones."""
 LARGEST = 10
-"""Unmet shapes for which remedies are searched: the largest ones."""
-EFFORT = 200_000
-"""Budget of the search, in units of `_cost_of`: a few seconds, however large the demand is."""
-LEAST_TRIED = 2
-"""Decisions that the full budget always allows: one to find the value, one to check it."""
+"""Unmet shapes for which `plan` searches remedies: the largest ones."""
+EFFORT = 320_000
+"""Budget of one asker, in units of `_cost_of`, about 5 µs each: under two seconds at full size."""
 BRIEF_EFFORT = 50_000
 """Budget of a query that blocks a workflow: a fraction of a second. Larger demand gets no remedy there."""
+PLANS = 3
+"""Plans that the remedies of one decision may cost together, so that `plan` takes at most five times the decision."""
+SMALL_EFFORT = 12_000
+"""Budget that small decisions get even if that is more than `PLANS` of them: some 60 ms."""
+FIXED_COST = 100
+"""Cost of planning for nothing."""
+FEW = 40
+"""Plans below which the search is brief: it measures only what the asked entry needs, and stops at a setting that helps."""
 PLENTY = 1_000_000
 """Added to a setting to see how much of it the demand uses."""
 
 
-def remedies_for(snapshot: Snapshot, decision: Decision, *, effort: int = EFFORT) -> dict[int, Remedy]:
-    """Remedies for the largest unmet shapes, keyed by position in `decision.unmet`."""
-    trials = _Trials(snapshot, decision, effort)
+class Asked(NamedTuple):
+    """One entry: its run, and its position in the run."""
+
+    run: int
+    position: int
+
+
+class RemedySearch(NamedTuple):
+    """The least change that was found, and what the effort did not cover."""
+
+    remedy: Remedy | None = None
+    not_tried: str = ""
+
+    @property
+    def text(self) -> str:
+        """The remedy as an instruction, with what was not tried; empty if there is nothing to say."""
+        if self.remedy is None:
+            return f"none found; {self.not_tried}" if self.not_tried else ""
+        return f"{self.remedy.message} ({self.not_tried})" if self.not_tried else self.remedy.message
+
+
+def remedies_for(snapshot: Snapshot, decision: Decision, *, effort: int | None = None) -> dict[int, RemedySearch]:
+    """Remedies for all entries of each of the largest unmet shapes, keyed by position in `decision.unmet`."""
+    trials = _Trials(snapshot, decision, max(PLANS * _cost_of(snapshot), SMALL_EFFORT) if effort is None else effort)
     sizes = sorted(range(len(decision.unmet)), key=lambda i: (-decision.unmet[i].entries, i))
-    found = {i: trials.remedy_for(decision.unmet[i]) for i in sizes[:LARGEST]}
-    return {i: remedy for i, remedy in found.items() if remedy is not None}
+    return {i: trials.search(decision.unmet[i], None) for i in sizes[:LARGEST]}
 
 
-def remedy_for(snapshot: Snapshot, decision: Decision, unmet: Unmet, *, effort: int = EFFORT) -> Remedy | None:
-    """The first single change that meets these entries and makes no others unmet, preferred groups first."""
-    return _Trials(snapshot, decision, effort).remedy_for(unmet)
+def remedy_for(
+    snapshot: Snapshot, decision: Decision, unmet: Unmet, *, asked: Asked | None = None, effort: int = EFFORT
+) -> RemedySearch:
+    """The least single change that meets the asked entry (or all entries) of the shape and makes no others unmet."""
+    return _Trials(snapshot, decision, effort).search(unmet, asked)
+
+
+class _Limit(NamedTuple):
+    """A setting that keeps candidates from adding slices, its value, and the larger values at which a plan may differ."""
+
+    setting: Setting
+    before: int
+    values: range
+
+
+class _Trials:
+    """Plans with one setting changed, each made once, as many as the budget allows."""
+
+    def __init__(self, snapshot: Snapshot, decision: Decision, effort: int) -> None:
+        self._snapshot = snapshot
+        self._decision = decision
+        self._unmet = Counter({item.shape: 0 for item in decision.unmet})
+        for item in decision.unmet:
+            self._unmet[item.shape] += item.entries if item.groups or item.code is Code.EFFORT_SPENT else 0
+        self._plans = effort // _cost_of(snapshot)
+        self._made: dict[tuple[Setting, int, Asked | None], PlanFigures] = {}
+
+    def search(self, unmet: Unmet, asked: Asked | None) -> RemedySearch:
+        """Try every setting upward from its next value, because a larger value may leave unmet what a smaller one meets.
+
+        The first value that helps is the least change. Where the effort does not reach that far, the value that plentiful
+        slices would use is checked and narrowed down, and what lies between was not tried.
+        """
+        if unmet.code is not Code.NO_CAPACITY:
+            return RemedySearch()
+        settings = list(_settings(self._snapshot, unmet))
+        limits, ample = self._useful(settings, asked, unmet)
+        others = len(settings) - self._measured
+        untried = f"{counted(others, 'other setting')} not tried" if others else ""
+        most = max((len(limit.values) for limit in limits), default=0)
+        reserve = 1 if ample else 0  # to check the value that plenty uses
+        for step in range(most):
+            for limit in (limit for limit in limits if step < len(limit.values)):
+                helps = self._helps(limit.setting, limit.values[step], unmet, asked, reserve=reserve)
+                if helps is None:
+                    found = self._narrowed(ample, step, unmet, asked) or RemedySearch(None, _beyond(limit, step))
+                    return found._replace(not_tried="; ".join(filter(None, (found.not_tried, untried))))
+                if helps:
+                    return RemedySearch(_remedy(limit, step), untried)
+        return RemedySearch(None, untried or ("larger values not tried" if ample is not None else ""))
+
+    def _useful(
+        self, settings: Sequence[tuple[Setting, int]], asked: Asked | None, unmet: Unmet
+    ) -> tuple[list[_Limit], _Limit | None]:
+        """The settings of which the demand would use more, and the first that helps if there is plenty of it."""
+        limits: list[_Limit] = []
+        ample: _Limit | None = None
+        brief = self._plans < FEW
+        upto = asked if brief and self._snapshot.config.placement is Placement.PRIORITY else None
+        self._measured = 0
+        for setting, before in settings:
+            if brief and ample is not None:
+                break
+            figures = self._plan(setting, before + PLENTY, upto=upto, reserve=1 if limits else 0)
+            if figures is None:
+                break
+            self._measured += 1
+            limit = _Limit(setting, before, self._values(setting, before, figures))
+            if limit.values:
+                limits.append(limit)
+                if ample is None and self._is_met(figures, unmet, asked):
+                    ample = limit
+        return limits, ample
+
+    def _narrowed(self, limit: _Limit | None, first: int, unmet: Unmet, asked: Asked | None) -> RemedySearch | None:
+        """The least value of a bisection between the first that was not tried and the one that plenty uses."""
+        if limit is None or first >= len(limit.values):
+            return None
+        low, high = first, len(limit.values) - 1
+        if not self._helps(limit.setting, limit.values[high], unmet, asked):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            helps = self._helps(limit.setting, limit.values[middle], unmet, asked)
+            if helps is None:
+                break
+            low, high = (low, middle) if helps else (middle + 1, high)
+        note = f"not all values from {limit.values[first]} to {limit.values[high - 1]} were tried" if high > first else ""
+        return RemedySearch(_remedy(limit, high), note)
+
+    def _helps(self, setting: Setting, value: int, unmet: Unmet, asked: Asked | None, *, reserve: int = 0) -> bool | None:
+        figures = self._plan(setting, value, reserve=reserve)
+        return None if figures is None else self._is_met(figures, unmet, asked)
+
+    def _is_met(self, figures: PlanFigures, unmet: Unmet, asked: Asked | None) -> bool:
+        """Whether the entry, or the whole shape, is met, and no shape has more unmet entries than before."""
+        left: Counter[int] = Counter()
+        for run, _, count in figures.unplaced:
+            left[self._snapshot.workload.runs[run].shape] += count
+        if any(count > self._unmet[shape] for shape, count in left.items()):
+            return False
+        if asked is None:
+            return not left[unmet.shape]
+        spans = (span for span in figures.unplaced if span[0] == asked.run)
+        return not any(first <= asked.position < first + count for _, first, count in spans)
+
+    def _plan(self, setting: Setting, value: int, *, upto: Asked | None = None, reserve: int = 0) -> PlanFigures | None:
+        """The plan with that value, of the demand up to an entry; None if only `reserve` plans are left in the budget."""
+        key = (setting, value, upto)
+        if key not in self._made:
+            if self._plans <= reserve:
+                return None
+            self._plans -= 1
+            changed = self._snapshot.model_copy(update={"config": with_setting(self._snapshot.config, setting, value)})
+            if upto is not None:
+                changed = changed.model_copy(update={"workload": _up_to(changed.workload, upto)})
+            self._made[key] = plan_figures(changed)
+        return self._made[key]
+
+    def _values(self, setting: Setting, before: int, figures: PlanFigures) -> range:
+        """Values above the present one up to what any compared plan would use, at steps that can make a difference."""
+        opened, config = figures.tried, self._snapshot.config
+        if setting.kind == "cluster":
+            return range(before + 1, len(self._snapshot.slices) + sum(opened.values()) + 1)
+        if setting.kind == "group":
+            existing = sum(piece.group == setting.name for piece in self._snapshot.slices)
+            return range(before + 1, existing + opened[setting.name] + 1)
+        chips = {group.name: group.chips_per_slice for group in config.groups if group.pool == setting.name}
+        pool = next(pool for pool in self._decision.pools if pool.name == setting.name)
+        held, step = pool.system + pool.charged, gcd(*chips.values())
+        first = held + step * max(1, (before - held) // step + 1)
+        return range(first, held + sum(opened[name] * each for name, each in chips.items()) + 1, step)
 
 
 def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]:
-    """The settings that keep candidates from adding slices, with their values."""
+    """The settings that keep candidates from adding slices, with their values; those of preferred groups first."""
     config = snapshot.config
-    fleet = Fleet(snapshot)
-    order = [fleet.groups[g] for g in fleet.matcher.candidates(snapshot.workload.shapes[unmet.shape]).order]
-    for group in [group for group in order if unmet.groups.get(group.name) is Code.AT_MAX][:TRIED_GROUPS]:
-        yield Setting("group", group.name, "max_slices"), group.max_slices
+    groups = in_rank_order(config.groups)
+    order = [groups[g] for g in Matcher(groups).candidates(snapshot.workload.shapes[unmet.shape]).order]
+    for group in order:
+        if unmet.groups.get(group.name) is Code.AT_MAX:
+            yield Setting("group", group.name, "max_slices"), group.max_slices
     if config.max_slices is not None and Code.CLUSTER_AT_MAX in unmet.groups.values():
         yield Setting("cluster", "", "max_slices"), config.max_slices
     exhausted = [group.pool for group in order if unmet.groups.get(group.name) is Code.POOL_EXHAUSTED]
@@ -52,88 +210,28 @@ def _settings(snapshot: Snapshot, unmet: Unmet) -> Iterator[tuple[Setting, int]]
             yield Setting("pool", pool.name, "chips"), pool.chips
 
 
-class _Trials:
-    """Decisions with one setting changed, each made once, as many as the budget allows."""
+def _remedy(limit: _Limit, step: int) -> Remedy:
+    return Remedy(setting=limit.setting, before=limit.before, after=limit.values[step])
 
-    def __init__(self, snapshot: Snapshot, decision: Decision, effort: int) -> None:
-        self._snapshot = snapshot
-        self._unmet = _unmet_entries(decision)
-        self._effort = effort
-        self._least_tried = LEAST_TRIED if effort >= EFFORT else 0
-        self._cost = _cost_of(snapshot)
-        self._made: dict[tuple[Setting, int], Decision] = {}
 
-    def remedy_for(self, unmet: Unmet) -> Remedy | None:
-        if unmet.code is not Code.NO_CAPACITY:
-            return None
-        for setting, before in _settings(self._snapshot, unmet):
-            after = self._least(setting, before, unmet)
-            if after is not None:
-                return Remedy(setting=setting, before=before, after=after)
-        return None
+def _beyond(limit: _Limit, step: int) -> str:
+    return f"not all values from {limit.values[step]} of {limit.setting.field} were tried"
 
-    def _least(self, setting: Setting, before: int, unmet: Unmet) -> int | None:
-        """The least value with which the demand is met: an upper bound from a plentiful setting, then bisection."""
-        plenty = self._decide(setting, before + PLENTY)
-        if plenty is None or not self._helps(plenty, unmet):
-            return None
-        low, high = before + 1, _amount(self._snapshot, plenty, setting)
-        if high < low or not self._meets(setting, high, unmet):
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            if self._meets(setting, middle, unmet):
-                high = middle
-            else:
-                low = middle + 1
-        return high
 
-    def _meets(self, setting: Setting, value: int, unmet: Unmet) -> bool:
-        decision = self._decide(setting, value)
-        return decision is not None and self._helps(decision, unmet)
-
-    def _helps(self, decision: Decision, unmet: Unmet) -> bool:
-        """Whether the shape is met, and no other shape has more unmet entries than before."""
-        left = _unmet_entries(decision)
-        return not left[unmet.shape] and all(count <= self._unmet[shape] for shape, count in left.items())
-
-    def _decide(self, setting: Setting, value: int) -> Decision | None:
-        """The decision with that value, or None once the budget is spent."""
-        if (setting, value) not in self._made:
-            if self._effort < self._cost and len(self._made) >= self._least_tried:
-                return None
-            self._effort -= self._cost
-            config = with_setting(self._snapshot.config, setting, value)
-            self._made[setting, value] = decide(self._snapshot.model_copy(update={"config": config}))
-        return self._made[setting, value]
+def _up_to(workload: Workload, last: Asked) -> Workload:
+    """The demand up to an entry, which by priority is placed as if nothing came after it."""
+    runs = workload.runs[: last.run + 1]
+    final = runs[-1]._replace(entries=last.position + 1)
+    return workload.model_copy(update={"runs": (*runs[:-1], final)})
 
 
 def _cost_of(snapshot: Snapshot) -> int:
-    """Rough cost of one decision: the entries and slices; for packing and cost also every shape on every group."""
-    work = 1 + len(snapshot.workload.runs) + len(snapshot.slices)
+    """Rough cost of one plan: runs, shapes and slices; for packing and cost also every shape on every group."""
+    workload, config = snapshot.workload, snapshot.config
+    work = FIXED_COST + len(workload.runs) + len(workload.shapes) + len(snapshot.slices) + len(config.groups)
     if snapshot.config.placement is Placement.PRIORITY:
         return work
     return 2 * work + len(snapshot.workload.shapes) * len(snapshot.config.groups)
-
-
-def _unmet_entries(decision: Decision) -> Counter[int]:
-    """Unmet entries of each shape, without faulty ones."""
-    counts: Counter[int] = Counter()
-    for item in decision.unmet:
-        counts[item.shape] += item.entries if item.groups else 0
-    return counts
-
-
-def _amount(snapshot: Snapshot, decision: Decision, setting: Setting) -> int:
-    """How much of a setting a decision uses."""
-    planned = {group.name: group.launch + group.deferred for group in decision.groups}
-    if setting.kind == "cluster":
-        return len(snapshot.slices) + sum(planned.values())
-    if setting.kind == "pool":
-        chips = {group.name: group.chips_per_slice for group in snapshot.config.groups if group.pool == setting.name}
-        planned_chips = sum(planned[name] * each for name, each in chips.items())
-        return next(pool.system + pool.charged + planned_chips for pool in decision.pools if pool.name == setting.name)
-    return sum(piece.group == setting.name for piece in snapshot.slices) + planned[setting.name]
 
 
 def with_setting(config: ClusterConfig, setting: Setting, value: int) -> ClusterConfig:

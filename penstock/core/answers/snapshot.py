@@ -1,14 +1,23 @@
 """Take the snapshot of a state, the input of a decision, with the task and gang ids of its demand."""
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from penstock.core.decision.effort import Effort
+from penstock.core.decision.group_bits import positions
+from penstock.core.decision.match import Matcher
 from penstock.core.state.blocks import health_of
+from penstock.core.state.sources import stale_at, terms_of
 from penstock.core.state.state import AutoscalerState
+from penstock.core.state.unlisted import unlisted_groups, unseen_slices
+from penstock.core.state.usage import usage_now
+from penstock.model.cluster import ClusterConfig, ScaleGroup
 from penstock.model.demand import Demand
-from penstock.model.demand_builder import DemandBuilder, joined, without
-from penstock.model.runs import HostRef
+from penstock.model.demand_builder import DemandBuilder, joined, sourced, without
+from penstock.model.runs import Fault, FaultCode, HostRef
 from penstock.model.shape import GangPlacement
+from penstock.model.slices import SliceUsage, StandingRequest
 from penstock.model.snapshot import Snapshot
 
 
@@ -19,36 +28,74 @@ class SnapshotWithIds(NamedTuple):
     demand: Demand
 
 
-def snapshot_of(state: AutoscalerState) -> SnapshotWithIds:
-    """The snapshot of a state.
+def snapshot_of(state: AutoscalerState, effort: Effort | None = None) -> SnapshotWithIds:
+    """The snapshot of a state. `effort` counts the work of it, which grows with the state only.
 
     Its demand is that of all sources, sorted by name, without the tasks that already run according to the usage reports.
     Spread gangs that run in part must not use the hosts of their running tasks again.
     """
     assert state.config is not None, "a decision needs a configuration"
-    demand = joined(state.demand[name].demand for name in sorted(state.demand))
-    running = {task for usage in state.usage.values() for host in usage for task in host.tasks}
-    demand = _keep_apart(without(demand, running), _gang_hosts(state, demand, running))
+    demand = joined(sourced(state.demand[name].demand, name) for name in sorted(state.demand))
+    current = usage_now(state)
+    running = {task for usage in current.values() for host in usage for task in host.tasks}
+    demand = _keep_apart(without(demand, running), _gang_hosts(current, demand, running))
+    unlisted = unlisted_groups(state, state.config)
+    unlisted_matcher = Matcher(unlisted, effort) if unlisted else None
+    demand = _without_doubt(demand, unlisted_matcher) if unlisted_matcher else demand
     snapshot = Snapshot.model_construct(
-        config=state.config,
+        config=_without_floors(state.config) if state.closing else state.config,
         now=state.now,
         workload=demand.workload,
         slices=state.slices,
         usage=state.usage,
+        stale_at=stale_at(state),
+        sources={name: terms_of(state, name) for name in sorted(state.demand) if state.demand[name].tasks},
         health=health_of(state, state.config, state.now),
-        standing=tuple(state.standing[owner] for owner in sorted(state.standing)),
+        standing=tuple(
+            request
+            for _, request in sorted(state.standing.items())
+            if unlisted_matcher is None or not _is_in_doubt(request, unlisted_matcher)
+        ),
         launched=state.launched,
+        unseen_slices=unseen_slices(state, state.config) if unlisted else 0,
     )
     return SnapshotWithIds(snapshot, demand)
 
 
-def _gang_hosts(state: AutoscalerState, demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:
+def _without_floors(config: ClusterConfig) -> ClusterConfig:
+    """The configuration of a cluster that is being deleted: nothing is launched for minimum, warm slices or watermark."""
+    none = {"min_slices": 0, "warm_slices": 0, "watermark": None}
+    return config.model_copy(update={"groups": tuple(group.model_copy(update=none) for group in config.groups)})
+
+
+def _without_doubt(demand: Demand, unlisted: Matcher) -> Demand:
+    """The demand with a fault on every run that a slice nobody has seen yet may hold already: it buys nothing new."""
+    faults = [_in_doubt(group) for group in unlisted.groups]
+    candidates = [unlisted.candidates(shape).bits for shape in demand.workload.shapes]
+    first = [next(positions(bits), None) for bits in candidates]
+    of_shape = [None if g is None else faults[g] for g in first]
+    runs = tuple(run._replace(fault=run.fault or of_shape[run.shape]) for run in demand.workload.runs)
+    return demand.model_copy(update={"workload": demand.workload.model_copy(update={"runs": runs})})
+
+
+def _in_doubt(group: ScaleGroup) -> Fault:
+    where = f"{group.location_key} was not listed since the recovery began"
+    message = f"{group.name} may have slices for it that are not known yet: {where}"
+    return Fault(code=FaultCode.NO_CAPACITY, message=message)
+
+
+def _is_in_doubt(request: StandingRequest, unlisted: Matcher) -> bool:
+    """Whether slices nobody has seen yet may meet a standing request already."""
+    return any(unlisted.candidates(item).bits for item in request.wants)
+
+
+def _gang_hosts(current: Mapping[str, SliceUsage], demand: Demand, running: AbstractSet[str]) -> dict[str, list[HostRef]]:
     """Hosts on which tasks of each gang run: from the gangs in usage reports, and from running tasks that are still demand."""
     gang_of: dict[str, str] = {}
     if demand.gang_ids and not running.isdisjoint(demand.task_ids):
         gang_of = {task: entry.gang_id for entry in demand.entries() if entry.gang_id for task in entry.task_ids}
     found: dict[str, list[HostRef]] = {}
-    for slice_id, usage in sorted(state.usage.items()):
+    for slice_id, usage in sorted(current.items()):
         for i, host in enumerate(usage):
             for gang in sorted({*host.gangs, *(gang_of[task] for task in host.tasks if task in gang_of)}):
                 found.setdefault(gang, []).append(HostRef(slice_id, i))
@@ -66,5 +113,5 @@ def _keep_apart(demand: Demand, hosts: dict[str, list[HostRef]]) -> Demand:
         spread = shape.gang is not None and shape.gang.placement is GangPlacement.SPREAD
         apart = tuple(hosts.get(entry.gang_id or "", ())) if spread else ()
         gang_ids = () if entry.gang_id is None else (entry.gang_id,)
-        builder.add(shape, entry.task_ids, gang_ids=gang_ids, apart=apart, fault=run.fault)
+        builder.add(shape, entry.task_ids, gang_ids=gang_ids, apart=apart, fault=run.fault, source=run.source)
     return builder.build()

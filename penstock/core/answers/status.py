@@ -1,6 +1,7 @@
 """The status of a cluster (counts by group, demand sources, recent failures) and pages of its slices."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from itertools import accumulate
 from math import ceil
 from operator import attrgetter
@@ -13,59 +14,94 @@ from penstock.contract.answers import (
     RecoveryStatus,
     SlicePage,
     SourceStatus,
+    UsageStatus,
 )
 from penstock.contract.messages import SlicesRequest
+from penstock.contract.orders import MOST_SOURCES, Orders
+from penstock.core.answers.held import awaited_reports, held_because
+from penstock.core.decision.fleet import unreported_since
 from penstock.core.decision.headroom import Headroom
+from penstock.core.decision.holds import hold_of
 from penstock.core.decision.match import in_rank_order
 from penstock.core.state.blocks import health_of
-from penstock.core.state.state import AutoscalerState, Recovery
+from penstock.core.state.sources import heard_at, overdue_on_ready, stale_since, terms_of
+from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
-from penstock.model.slices import Slice, SliceState
+from penstock.model.slices import DrainTerms, Slice, SliceState
 from penstock.model.snapshot import Snapshot
-
-SLICE_WORKFLOWS = "slice workflows"
-"""Item of `waiting_for` until a recovery has collected the reports of all slice workflows."""
-
+from penstock.wording import listed
 
 MOST_HOSTS_SHOWN = 8000
 """Hosts in one page of slices: about 1 MB, half of what Temporal allows for an answer."""
 
 
-def status_of(state: AutoscalerState, since: int | None = None) -> ClusterStatus:
-    """The status of the cluster; only its name and version if nothing changed `since` that version."""
+def status_of(state: AutoscalerState, since: int | None = None, *, now: datetime | None = None) -> ClusterStatus:
+    """The status of the cluster at `now`, the time of asking; only its name and version if nothing changed `since` that version.
+
+    What the last evaluation counted is left out once the cluster is being deleted, because its demand is dropped.
+    """
     name = state.config.cluster if state.config else ""
     if since is not None and since == state.version:
         return ClusterStatus(cluster=name, version=state.version, changed=False)
-    orders = state.orders
+    orders = None if state.closing else state.orders
+    now = max(now or state.now, state.now)
+    held = held_because(state, now)
     return ClusterStatus(
         cluster=name,
         version=state.version,
-        now=state.now,
+        held=held,
+        outdated=orders is not None and orders.input_version < state.input_version,
+        behind=_behind(state, orders),
+        thorough=orders is None or orders.thorough,
+        now=now,
         config_revision=state.config_revision,
+        ready_grace_seconds=state.config.ready_grace_seconds if state.config else 0.0,
+        usage_stale_after_seconds=state.config.stale_after_seconds if state.config else 0.0,
         slices=len(state.slices),
-        groups=_groups(state),
-        demand={source: _source(state, source) for source in sorted(state.demand)},
+        groups=_groups(state, now, held=held is not None),
+        demand={source: _source(state, source, now) for source in sorted(state.demand)},
+        usage={source: _usage(state, source, now) for source in sorted(state.usage_sources)},
         resync_needed=state.resync_needed,
         evaluations=state.evaluations,
-        evaluated_at=orders.at if orders else None,
-        decided_in_seconds=orders.seconds if orders else 0.0,
-        next_change_at=orders.next_change_at if orders else None,
+        evaluated_at=state.orders.at if state.orders else None,
+        decided_in_seconds=state.orders.seconds if state.orders else 0.0,
+        undecided=state.undecided,
+        next_change_at=orders.next_change_at if orders and held is None else None,
         placed=orders.placed if orders else {},
         unmet=orders.unmet if orders else {},
         deferred=orders.deferred if orders else 0,
         drains=tuple(
-            DrainStatus(slice_id=piece.id, cause=piece.drain.cause, force=piece.drain.force)
-            for piece in sorted(state.draining, key=attrgetter("id"))
-            if piece.drain is not None
+            _drain(state, piece, piece.drain) for piece in sorted(state.draining, key=attrgetter("id")) if piece.drain is not None
         ),
         standing=tuple(sorted(state.standing)),
         paused=state.paused,
         closing=state.closing,
-        recovery=_recovery(state.recovery) if state.recovery else None,
+        recovery=_recovery(state),
+        locations=dict(sorted(state.location_problems.items())),
         recent_failures=state.recent_failures,
         rejected=state.rejected,
         rejected_in_all=state.rejected_in_all,
     )
+
+
+def _behind(state: AutoscalerState, orders: Orders | None) -> str | None:
+    """On which demand the last decision was made, and what has arrived since; None if nothing has."""
+    if orders is None or orders.input_version >= state.input_version:
+        return None
+    newer = [name for name in sorted(state.demand) if name in orders.demand and orders.demand[name] != state.demand[name].stamp]
+    fresh = [name for name in sorted(state.demand) if name not in orders.demand] if len(orders.demand) < MOST_SOURCES else []
+    since = [_revision(state.demand[name].stamp, orders.demand[name]) + f" of {name}" for name in newer]
+    waiting = [*since, *(f"the first demand of {name}" for name in fresh)] or ["what was reported since"]
+    used = [f"{_revision(orders.demand[name], state.demand[name].stamp)} of {name}" for name in newer]
+    on = f" on {listed(used)}" if used else ""
+    wait = "wait" if len(waiting) > 1 else "waits"
+    return f"decided at {orders.at:%H:%M:%S}Z{on}; {listed(waiting)} {wait} for the next evaluation"
+
+
+def _revision(stamp: tuple[int, int], other: tuple[int, int]) -> str:
+    """The revision, with its epoch if the other one is of a different epoch."""
+    epoch, revision = stamp
+    return f"revision {revision}" if epoch == other[0] else f"epoch {epoch} revision {revision}"
 
 
 def page_of(state: AutoscalerState, request: SlicesRequest) -> SlicePage:
@@ -89,32 +125,84 @@ def _identified(piece: Slice) -> Slice:
     return piece if piece.location is None else piece.changed(location=piece.location.identity)
 
 
-def _groups(state: AutoscalerState) -> tuple[GroupStatus, ...]:
+def _drain(state: AutoscalerState, piece: Slice, terms: DrainTerms) -> DrainStatus:
+    return DrainStatus(
+        slice_id=piece.id,
+        number=terms.number,
+        cause=terms.cause,
+        force=terms.force,
+        idle=piece.idle_since is not None,
+        deadline=terms.deadline or _deadline(state, piece),
+    )
+
+
+def _deadline(state: AutoscalerState, piece: Slice) -> datetime | None:
+    """When a drain that was ordered by an earlier version ends, by the timeout that its group has now."""
+    group = state.config.group(piece.group) if state.config else None
+    if group is None or piece.state is not SliceState.DRAINING or piece.since is None:
+        return None
+    return piece.since + timedelta(seconds=group.timeouts.drain_seconds)
+
+
+def _groups(state: AutoscalerState, now: datetime, *, held: bool) -> tuple[GroupStatus, ...]:
     """Configured groups in the order of the configuration, then removed groups that still have slices."""
     if state.config is None:
         return ()
     by_group: dict[str, list[Slice]] = {}
     for piece in state.slices:
         by_group.setdefault(piece.group, []).append(piece)
-    availability = _availability(state, state.config, {name: len(slices) for name, slices in by_group.items()})
+    availability = _availability(state, state.config, now, {name: len(slices) for name, slices in by_group.items()})
+    silent = {name: _unreported(slices, state) for name, slices in by_group.items()}
+    for name, facts in ({} if held else _not_started(state, now)).items():
+        silent[name] = silent.get(name, {}) | facts
     found = [
-        _group(group.name, by_group.pop(group.name, []), max_slices=group.max_slices, **availability[group.name])
+        _group(
+            group.name,
+            by_group.pop(group.name, []),
+            max_slices=group.max_slices,
+            **availability[group.name],
+            **silent.get(group.name, {}),
+        )
         for group in state.config.groups
     ]
-    found += [_group(name, slices, configured=False) for name, slices in sorted(by_group.items())]
+    found += [_group(name, slices, configured=False, **silent.get(name, {})) for name, slices in sorted(by_group.items())]
     return tuple(found)
 
 
-def _availability(state: AutoscalerState, config: ClusterConfig, slices: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+def _unreported(slices: list[Slice], state: AutoscalerState) -> dict[str, Any]:
+    """How many READY slices no usage report has named, and since when the first is READY; apart from them, those unclaimed."""
+    since = [moment for piece in slices if (moment := unreported_since(piece, state.usage)) is not None]
+    unclaimed = [piece.unclaimed for piece in slices if piece.is_unclaimed and piece.unclaimed is not None]
+    return {
+        "unreported": len(since),
+        "unreported_since": min(since, default=None),
+        "unclaimed": len(unclaimed),
+        "unclaimed_since": min(unclaimed, default=None),
+    }
+
+
+def _not_started(state: AutoscalerState, now: datetime) -> dict[str, dict[str, Any]]:
+    """By group, tasks that have been placed on READY slices for the grace, as the last evaluation saw them."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in overdue_on_ready(state, now):
+        facts = found.setdefault(item.group, {"not_started": (), "not_started_since": item.since})
+        facts["not_started"] += (item.task_id,)
+        facts["not_started_since"] = min(facts["not_started_since"], item.since)
+    return found
+
+
+def _availability(
+    state: AutoscalerState, config: ClusterConfig, now: datetime, slices: Mapping[str, int]
+) -> dict[str, dict[str, Any]]:
     """Availability, `until` and reason of each group, as a decision would report them, without the cost of a decision."""
     groups = in_rank_order(config.groups)
     counts = [slices.get(group.name, 0) for group in groups]
-    now = Snapshot.model_construct(config=config, now=state.now, slices=state.slices, health=health_of(state, config, state.now))
-    headroom = Headroom(now, groups, counts)
+    snapshot = Snapshot.model_construct(config=config, now=now, slices=state.slices, health=health_of(state, config, now))
+    headroom = Headroom(snapshot, groups, counts)
     found = {}
     for g, group in enumerate(groups):
         availability, reason = headroom.availability(g, counts[g])
-        block = headroom.blocked[g]
+        block = headroom.block(g)
         found[group.name] = {"availability": availability, "until": block.until if block else None, "reason": reason}
     return found
 
@@ -129,16 +217,35 @@ def _group(name: str, slices: list[Slice], **fields: Any) -> GroupStatus:
     )
 
 
-def _source(state: AutoscalerState, name: str) -> SourceStatus:
-    source = state.demand[name]
-    return SourceStatus(
+def _usage(state: AutoscalerState, name: str, now: datetime) -> UsageStatus:
+    source, heard = state.usage_sources[name], heard_at(state, name)
+    return UsageStatus(
         epoch=source.epoch,
         revision=source.revision,
-        tasks=len(source.demand.task_ids),
+        at=heard,
+        age_seconds=max(0.0, (now - heard).total_seconds()),
+        stale_since=stale_since(state, name, now),
+        slices=len(source.named),
         resync_needed=source.resync_needed,
     )
 
 
-def _recovery(recovery: Recovery) -> RecoveryStatus:
-    workflows = () if recovery.reports_collected else (SLICE_WORKFLOWS,)
-    return RecoveryStatus(reason=recovery.reason, since=recovery.since, waiting_for=(*workflows, *recovery.waiting))
+def _source(state: AutoscalerState, name: str, now: datetime) -> SourceStatus:
+    source = state.demand[name]
+    terms = terms_of(state, name)
+    hold = hold_of(name, terms, now) if source.tasks else None
+    return SourceStatus(
+        epoch=source.epoch,
+        revision=source.revision,
+        tasks=source.tasks,
+        resync_needed=source.resync_needed,
+        lease_ends=terms.lease_ends,
+        buys_nothing=hold.message if hold else None,
+    )
+
+
+def _recovery(state: AutoscalerState) -> RecoveryStatus | None:
+    found = state.recovery
+    if found is None:
+        return None
+    return RecoveryStatus(reason=found.reason, since=found.since, waiting_for=awaited_reports(state), goes_on=found.goes_on)

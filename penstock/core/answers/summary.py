@@ -2,28 +2,35 @@
 
 from collections.abc import Mapping
 
-from penstock.contract.answers import DecisionSummary, DeferredSummary, Remedy, UnmetSummary
-from penstock.model.decision import Decision, Tier, Unmet
-from penstock.model.demand import Demand
+from penstock.contract.answers import DecisionSummary, DeferredSummary, DrainSummary, UnmetSummary
+from penstock.core.answers.remedy import RemedySearch
+from penstock.model.decision import Decision, Span, Tier, Unmet
+from penstock.model.demand import Demand, Workload
 
 LISTED = 100
 """Task ids listed for one unmet shape; the others are only counted."""
 
 
-def summarize(decision: Decision, demand: Demand, remedies: Mapping[int, Remedy]) -> DecisionSummary:
-    """The decision with task ids; `remedies` are keyed by position in `decision.unmet`."""
+def summarize(
+    decision: Decision, demand: Demand, remedies: Mapping[int, RemedySearch], *, held: str | None = None
+) -> DecisionSummary:
+    """The decision with task ids; `remedies` are keyed by position in `decision.unmet`; `held` is why it is not carried out."""
     return DecisionSummary(
         now=decision.now,
+        held=held,
         placement=decision.placement,
         launches=decision.launched(),
         deferred=_deferred(decision),
-        placed=_placed(decision),
-        unmet=tuple(_unmet(item, demand, remedies.get(i)) for i, item in enumerate(decision.unmet)),
+        placed=_placed(decision, demand.workload),
+        unmet=tuple(_unmet(item, demand, remedies.get(i, RemedySearch())) for i, item in enumerate(decision.unmet)),
+        drains=tuple(DrainSummary(slice=item.slice_id, group=item.group, cause=item.cause) for item in decision.drains),
+        cancelled_drains=decision.cancelled_drains,
         groups={group.name: group for group in decision.groups},
         pools={pool.name: pool for pool in decision.pools},
         standing=decision.standing,
         cost_per_hour=decision.cost_per_hour,
-        next_change_at=decision.next_change_at,
+        next_change_at=None if held else decision.next_change_at,
+        thorough=decision.thorough,
     )
 
 
@@ -37,29 +44,36 @@ def _deferred(decision: Decision) -> dict[str, DeferredSummary]:
     return found
 
 
-def _placed(decision: Decision) -> dict[str, dict[Tier, int]]:
+def tasks_in(span: Span, workload: Workload) -> int:
+    """Number of pending tasks of the entries."""
+    return span.entries * workload.runs[span.run].pending
+
+
+def _placed(decision: Decision, workload: Workload) -> dict[str, dict[Tier, int]]:
     counts: dict[str, dict[Tier, int]] = {}
     for span, group, tier, _ in decision.placed:
         tiers = counts.setdefault(group, {})
-        tiers[tier] = tiers.get(tier, 0) + span.entries
+        tiers[tier] = tiers.get(tier, 0) + tasks_in(span, workload)
     return {name: {tier: counts[name][tier] for tier in Tier if tier in counts[name]} for name in sorted(counts)}
 
 
-def _unmet(item: Unmet, demand: Demand, remedy: Remedy | None) -> UnmetSummary:
+def _unmet(item: Unmet, demand: Demand, search: RemedySearch) -> UnmetSummary:
     ids: list[str] = []
     tasks = 0
     for span in item.spans:
-        tasks += span.entries * demand.workload.runs[span.run].pending
+        tasks += tasks_in(span, demand.workload)
         if len(ids) < LISTED:
             ids += demand.span_task_ids(span.run, span.first, span.entries)[: LISTED - len(ids)]
     return UnmetSummary(
         count=item.entries,
         tasks=tasks,
+        gangs=item.entries if demand.workload.shapes[item.shape].gang is not None else 0,
         task_ids=tuple(ids),
         shape=str(demand.workload.shapes[item.shape]),
         code=item.code,
         message=item.message,
         groups=item.groups,
-        remedy=remedy,
-        remedy_text=remedy.message if remedy else None,
+        remedy=search.remedy,
+        remedy_text=search.text or None,
+        not_tried=search.not_tried,
     )
