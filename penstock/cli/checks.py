@@ -8,7 +8,7 @@ import click
 
 from penstock.cli.connect import Target, at_server, cluster_options, json_option, perform, server_options
 from penstock.cli.discovery import (
-    is_known,
+    has_traces,
     no_such_cluster,
     no_worker,
     only_cluster,
@@ -37,7 +37,7 @@ _CHECK_SECONDS = 300.0
 @json_option
 @cluster_options
 def verify(target: Target, as_json: bool) -> None:
-    """Also for a deleted cluster: --cluster NAME reports whether anything of it is left.
+    """Also if the autoscaler is gone, deleted or not: --cluster NAME reports whether anything of it is left.
 
     Exit status: 0 if they agree, 1 on any difference or if a location could not be listed.
     """
@@ -58,7 +58,7 @@ def doctor(target: Target, as_json: bool) -> None:
 async def _verify(target: Target, *, as_json: bool) -> int:
     async with at_server(target, seconds=_CHECK_SECONDS) as client:
         cluster = target.cluster or await only_cluster(client)
-        if not await is_known(client, cluster):
+        if not await has_traces(client, cluster):
             raise await no_such_cluster(client, cluster)
         if not await pollers(client):
             raise no_worker(client)

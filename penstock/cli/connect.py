@@ -21,7 +21,7 @@ from penstock.cli.discovery import (
     task_queue,
     waiting_for,
 )
-from penstock.cli.failures import EXIT_INTERRUPTED, BadFiles, CommandFailed, Interrupted, report, wants_json
+from penstock.cli.failures import EXIT_INTERRUPTED, BadFiles, CommandFailed, Interrupted, report, unexpected, wants_json
 from penstock.config.problems import BadInput
 from penstock.contract.error_codes import ErrorCode
 
@@ -93,6 +93,10 @@ def perform(work: Coroutine[Any, Any, int], *, until_interrupted: bool = False) 
         status = report(BadFiles(bad.problems), as_json=wants_json())
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED if until_interrupted else report(Interrupted(), as_json=wants_json())
+    except click.ClickException as failed:
+        status = report(failed, as_json=wants_json())
+    except Exception as error:
+        status = report(unexpected(error), as_json=wants_json())
     finish(status)
 
 
@@ -138,7 +142,8 @@ async def at_cluster(
     from penstock.client import AutoscalerClient
 
     async with at_server(target, seconds=seconds, ordering=ordering) as client:
-        yield AutoscalerClient(client, target.cluster or await only_cluster(client), task_queue=task_queue())
+        cluster = target.cluster or await only_cluster(client)
+        yield AutoscalerClient(client, cluster, task_queue=task_queue(), lease_seconds=None)  # What a person submits stands.
 
 
 @asynccontextmanager

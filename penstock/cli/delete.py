@@ -1,9 +1,11 @@
 """`penstock delete`: delete a cluster, and wait until it is gone."""
 
 import asyncio
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +15,7 @@ from penstock.cli.completion import complete_clusters
 from penstock.cli.connect import Target, at_cluster, at_server, json_option, perform, server_options
 from penstock.cli.failures import CommandFailed, Interrupted
 from penstock.cli.operations import print_done
-from penstock.cli.terminal import print_json, terminal
+from penstock.cli.terminal import clock, lapse, print_json, terminal
 from penstock.contract.answers import ClusterStatus
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.names import STATUS, autoscaler_id
@@ -120,9 +122,9 @@ async def _until_gone(client: "Client", cluster: str, console: Console) -> None:
         while (found := (await handle.describe()).status) is WorkflowExecutionStatus.RUNNING:
             left = await _left(handle)
             spinner.update(left)
-            if left != printed and not console.is_terminal:
-                console.print(left)
-            printed = left
+            if _without_lapse(left) != printed and not console.is_terminal:
+                console.print(left, soft_wrap=True)
+            printed = _without_lapse(left)
             await asyncio.sleep(_POLL_SECONDS)
     if found is not WorkflowExecutionStatus.COMPLETED:
         ended = found.name.lower() if found is not None else "gone"
@@ -133,21 +135,43 @@ async def _until_gone(client: "Client", cluster: str, console: Console) -> None:
         )
 
 
+def _without_lapse(line: str) -> str:
+    """The line without the time that is left, which changes every second: in a pipe a line is printed only for news."""
+    return re.sub(r" \([\dhms.]+\) at the latest", "", line)
+
+
 async def _left(handle: "WorkflowHandle[Any, Any]") -> str:
     """A line about the remaining slices. While the autoscaler does not answer, the deletion continues nevertheless."""
     from temporalio.service import RPCError
 
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            return f"left: {_left_text(await handle.query(STATUS, result_type=ClusterStatus))}"
+            return f"left: {left_text(await handle.query(STATUS, result_type=ClusterStatus), datetime.now(UTC))}"
     except (TimeoutError, RPCError):
         return "no answer from the autoscaler; retrying"
 
 
-def _left_text(status: ClusterStatus) -> str:
-    """The slices that are left, and the locations that are still to be checked."""
-    waiting = status.recovery.waiting_for if status.recovery is not None else ()
-    return slices_by_state(status) + (f"; waiting for {listed(waiting)}" if waiting else "")
+def left_text(status: ClusterStatus, now: datetime) -> str:
+    """The slices that are left, what the deletion waits for and until when, and how to wait no longer."""
+    return "; ".join((slices_by_state(status), *_awaited(status, now)))
+
+
+def _awaited(status: ClusterStatus, now: datetime) -> Iterator[str]:
+    draining = sum(group.slices.get(SliceState.DRAINING, 0) for group in status.groups)
+    if draining:
+        ends = [drain.deadline for drain in status.drains if drain.deadline is not None]
+        until = f", until {clock(max(ends), now)} ({lapse(now, max(ends))}) at the latest" if ends else ""
+        yield f"waiting for the controller to confirm that {counted(draining, 'slice')} {_are(draining)} empty{until}"
+        yield f"to delete them now: penstock delete {status.cluster} --force --yes"
+    deleting = sum(group.slices.get(SliceState.DELETING, 0) for group in status.groups)
+    if deleting:
+        yield f"waiting for the cloud to delete {counted(deleting, 'slice')}"
+    if status.recovery is not None and status.recovery.waiting_for:
+        yield f"waiting for {listed(status.recovery.waiting_for)}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def slices_by_state(status: ClusterStatus) -> str:

@@ -1,4 +1,4 @@
-"""`penstock demand`: submit, show and clear the pending tasks of a source."""
+"""`penstock demand`: submit, show and clear the pending tasks of a source, and forget a source that is gone."""
 
 from pathlib import Path
 
@@ -58,6 +58,18 @@ def clear(target: Target, source: str, as_json: bool) -> None:
     perform(_clear(target, source, as_json=as_json))
 
 
+@demand.command()
+@click.argument("source", metavar="SOURCE")
+@json_option
+@cluster_options
+def forget(target: Target, source: str, as_json: bool) -> None:
+    """Forget a source that is gone.
+
+    Its demand ends, and what it reported about slices is withdrawn. A source that reports again is a new one.
+    """
+    perform(_forget(target, source, as_json=as_json))
+
+
 async def _submit(target: Target, file: Path, source: str, *, as_json: bool) -> int:
     tasks = load_demand(file)
     async with at_cluster(target, ordering=True) as autoscaler:
@@ -92,6 +104,16 @@ async def _clear(target: Target, source: str, *, as_json: bool) -> int:
         print_json(accepted)
     else:
         click.echo(f"Cleared demand of source {source}: epoch {accepted.epoch}, revision {accepted.revision}.")
+    return 0
+
+
+async def _forget(target: Target, source: str, *, as_json: bool) -> int:
+    async with at_cluster(target, ordering=True) as autoscaler:
+        done = await autoscaler.forget_source(source)
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(f"{autoscaler.cluster}: {done.message}.")
     return 0
 
 

@@ -2,20 +2,17 @@
 
 import os
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import CommandFailed, suggestions
 from penstock.contract.error_codes import ErrorCode
-from penstock.contract.names import AUTOSCALER, SEARCH_ATTRIBUTES, TASK_QUEUE, autoscaler_id
+from penstock.contract.names import AUTOSCALER, CLUSTER_ATTRIBUTE, SEARCH_ATTRIBUTES, TASK_QUEUE, autoscaler_id
 from penstock.wording import listed
 
 if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-_POLL_SECONDS = 70.0
-"""A worker polls at least once a minute; the server still lists it for minutes after it ended."""
 _USE_ANOTHER = "Use another: --address HOST:PORT, or export TEMPORAL_ADDRESS=HOST:PORT"
 _SDK_MESSAGE = re.compile(r'message: "([^"]+)"|error: "?([^"{}]+?)"? }')
 """The readable part of the SDK's error about a failed connection."""
@@ -32,25 +29,17 @@ def task_queue() -> str:
 
 async def pollers(client: "Client") -> list[float]:
     """The running workers, as the seconds since each last polled the server."""
-    from temporalio.api.enums.v1 import TaskQueueType
-    from temporalio.api.taskqueue.v1 import TaskQueue
-    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+    from penstock.client.workers import polling_workers
 
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace,
-        task_queue=TaskQueue(name=task_queue()),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
-    found = (await client.workflow_service.describe_task_queue(request)).pollers
-    now = datetime.now(UTC).timestamp()
-    ages = [max(0.0, now - poller.last_access_time.seconds) for poller in found]
-    return [age for age in ages if age < _POLL_SECONDS]
+    return list((await polling_workers(client, task_queue())).values())
 
 
 def waiting_for(workers: list[float]) -> str:
     """The message of a command that waits for an answer. The server lists a worker for a while after it ended."""
+    from penstock.client.workers import POLL_SECONDS
+
     polled = f"waiting for an answer: the last worker polled {min(workers):.0f} s ago"
-    return f"{polled}; a worker that ended is noticed after {_POLL_SECONDS:.0f} s"
+    return f"{polled}; a worker that ended is noticed after {POLL_SECONDS:.0f} s"
 
 
 async def describe_rpc_error(client: "Client", error: "RPCError") -> CommandFailed:
@@ -74,6 +63,7 @@ async def only_cluster(client: "Client") -> str:
     if not running:
         raise CommandFailed(
             f"no cluster runs at {where(client)}",
+            "If one ran before, see whether anything of it is left: penstock clusters --all, penstock verify --cluster NAME",
             "Start one: penstock config apply examples/cluster.yaml",
             code=ErrorCode.NO_SUCH_CLUSTER,
         )
@@ -105,6 +95,18 @@ async def is_known(client: "Client", cluster: str) -> bool:
             return False
         raise
     return True
+
+
+async def has_traces(client: "Client", cluster: str) -> bool:
+    """Whether Temporal knows anything of the cluster: its autoscaler, running or ended, or running slices and inventories."""
+    if await is_known(client, cluster):
+        return True
+    if "'" in cluster:
+        return False
+    query = f"{CLUSTER_ATTRIBUTE} = '{cluster}' AND ExecutionStatus = 'Running'"
+    async for _ in client.list_workflows(query, limit=1):
+        return True
+    return False
 
 
 def where(client: "Client") -> str:
@@ -158,8 +160,22 @@ async def no_such_cluster(client: "Client", cluster: str) -> CommandFailed:
     except RPCError as error:  # The namespace does not exist.
         return await describe_rpc_error(client, error)
     known = f"Running clusters: {listed(running)}" if running else "No cluster runs there"
-    fixes = (*suggestions(cluster, running), known, "Start one: penstock config apply FILE")
+    ended = await _ended(client, cluster)
+    restorable = (f"Its autoscaler was {ended}: penstock restore {cluster}",) if ended else ()
+    left = (f"Something of it may still exist: penstock verify --cluster {cluster}",) if await has_traces(client, cluster) else ()
+    fixes = (*restorable, *suggestions(cluster, running), known, *left, "Start one: penstock config apply FILE")
     return CommandFailed(f"no cluster {cluster!r} runs at {where(client)}", *fixes, code=ErrorCode.NO_SUCH_CLUSTER)
+
+
+async def _ended(client: "Client", cluster: str) -> str:
+    """How the cluster's autoscaler ended, if not because the cluster was deleted; empty otherwise."""
+    from temporalio.client import WorkflowExecutionStatus
+
+    from penstock.client.last_run import last_run
+
+    run = await last_run(client, cluster)
+    wanted = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+    return "" if run is None or run.status is None or run.status in wanted else run.status.name.lower()
 
 
 async def no_answer(client: "Client", why: str = "", *, ordering: bool = False) -> CommandFailed:
@@ -192,7 +208,7 @@ def _no_attributes(client: "Client", why: str) -> CommandFailed:
     address = client.service_client.config.target_host
     return CommandFailed(
         f"the server at {where(client)} lacks search attributes: {why}",
-        f"A worker registers them when it starts: {_worker_command(client)}",
+        f"A worker registers them within 30 s: {_worker_command(client)}",
         f"Or: temporal operator search-attribute create --address {address} --namespace {client.namespace} {names}",
         "In Temporal Cloud: add them in the settings of the namespace",
         code=ErrorCode.REFUSED,

@@ -1,14 +1,17 @@
 """Failures of commands: exit statuses, and the error on standard error or as JSON on standard output."""
 
 import json
+import os
+import traceback
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from penstock.config.problems import Problem
 from penstock.contract.error_codes import ErrorCode
-from penstock.wording import similar
+from penstock.wording import clipped, similar
 
 EXIT_DIFFERS = 1
 """The command succeeded, but a comparison or check found differences."""
@@ -17,6 +20,8 @@ EXIT_UNMET = 3
 EXIT_UNREACHABLE = 4
 EXIT_NO_CLUSTER = 5
 EXIT_REFUSED = 6
+EXIT_UNEXPECTED = 70
+"""EX_SOFTWARE of sysexits.h: an internal error."""
 EXIT_INTERRUPTED = 130
 """128 + SIGINT, as shells report a program that Ctrl-C ended."""
 EXIT_STATUS = {
@@ -28,6 +33,7 @@ EXIT_STATUS = {
     ErrorCode.NO_SIMULATED_CLOUD: EXIT_UNREACHABLE,
     ErrorCode.NO_SUCH_CLUSTER: EXIT_NO_CLUSTER,
     ErrorCode.SEVERAL_CLUSTERS: EXIT_NO_CLUSTER,
+    ErrorCode.UNEXPECTED: EXIT_UNEXPECTED,
     ErrorCode.INTERRUPTED: EXIT_INTERRUPTED,
     ErrorCode.AUTOSCALER_ENDED: EXIT_DIFFERS,
 }
@@ -36,6 +42,10 @@ EXIT_STATUS = {
 DESCRIBED = 30
 """Problems of files that are printed before the rest are only counted: about a screen."""
 _MORE = "and"
+LONGEST_FAILURE = 1000
+"""Characters printed of one failure, which may quote an argument of any length."""
+DEBUG_VARIABLE = "PENSTOCK_DEBUG"
+"""Environment variable that asks for the traceback of an unexpected failure."""
 
 
 class CommandFailed(click.ClickException):
@@ -83,6 +93,20 @@ class BadFiles(CommandFailed):
         print_problems(self.problems, "error")
 
 
+def unexpected(error: Exception) -> CommandFailed:
+    """The failure for an exception that no code foresaw. PENSTOCK_DEBUG=1 prints its traceback too."""
+    if os.environ.get(DEBUG_VARIABLE):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" in {Path(frame.filename).stem}.{frame.name}, line {frame.lineno}" for frame in where)
+    kind = " ".join(f"{type(error).__name__}: {error}".split())
+    return CommandFailed(
+        f"a bug in Penstock: {kind}{place}",
+        f"Please report it with this line, the command and the output of {DEBUG_VARIABLE}=1 penstock …",
+        code=ErrorCode.UNEXPECTED,
+    )
+
+
 class Interrupted(CommandFailed):
     """Ctrl-C ended the command. Without a message nothing is printed, except as JSON."""
 
@@ -103,6 +127,8 @@ def suggestions(name: str, known: Iterable[str]) -> tuple[str, ...]:
 
 def report(failed: click.ClickException, *, as_json: bool) -> int:
     """Print a failure, as JSON on standard output or in words on standard error; returns the exit status."""
+    if not isinstance(failed, BadFiles):  # Its lines are bounded one by one.
+        vars(failed)["message"] = clipped(failed.message, LONGEST_FAILURE)
     if not as_json:
         failed.show()
     elif isinstance(failed, CommandFailed):

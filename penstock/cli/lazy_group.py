@@ -1,5 +1,6 @@
 """The top-level command group: it imports a command only when it is called, and reports every failure of a command."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -8,7 +9,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import click
 
-from penstock.wording import similar
+from penstock.wording import shortened, similar
+
+_SETTINGS = ("PENSTOCK_", "TEMPORAL_")
+"""Prefixes of the environment variables that commands read."""
+_SHOWN = 60
+"""Characters of an offending value that are shown."""
 
 
 class Entry(NamedTuple):
@@ -16,6 +22,14 @@ class Entry(NamedTuple):
 
     target: str
     summary: str
+
+
+def _check_encoding(arguments: Sequence[str]) -> None:
+    """Refuse arguments and settings that are not UTF-8: neither JSON nor Temporal can carry them."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
+    for name, value in [(f"argument {i}", each) for i, each in enumerate(arguments, start=1)] + list(settings.items()):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise click.UsageError(f"{name} is not UTF-8: {shortened(ascii(value), _SHOWN)}")
 
 
 class LazyGroup(click.Group):
@@ -61,6 +75,7 @@ class LazyGroup(click.Group):
         """Run the command, report its failure, and end with its exit status."""
         arguments = list(sys.argv[1:] if args is None else args)
         try:
+            _check_encoding(arguments)
             status = super().main(arguments, *rest, **extra | {"standalone_mode": False})
         except click.ClickException as failed:
             from penstock.cli.failures import report
@@ -70,4 +85,8 @@ class LazyGroup(click.Group):
             from penstock.cli.failures import Interrupted, report
 
             status = report(Interrupted(), as_json="--json" in arguments)
+        except Exception as error:  # The last resort: nobody is shown a traceback who did not ask for it.
+            from penstock.cli.failures import report, unexpected
+
+            status = report(unexpected(error), as_json="--json" in arguments)
         sys.exit(status if isinstance(status, int) else 0)

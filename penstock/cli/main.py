@@ -18,7 +18,7 @@ SECTIONS = {
         "ui": Entry("penstock.cli.ui:ui", "Print addresses of the Temporal UI."),
     },
     "Demand and configuration": {
-        "demand": Entry("penstock.cli.demand:demand", "Submit, show or clear pending tasks."),
+        "demand": Entry("penstock.cli.demand:demand", "Submit, show or clear pending tasks; forget a source."),
         "request": Entry("penstock.cli.request:request", "Request capacity that exists whether used or not."),
         "config": Entry("penstock.cli.configuration:config", "Apply, show or compare a cluster's configuration."),
     },
@@ -27,6 +27,7 @@ SECTIONS = {
         "pause": Entry("penstock.cli.operations:pause", "Stop launching and draining; slices keep running."),
         "resume": Entry("penstock.cli.operations:resume", "Launch and drain again."),
         "clear-block": Entry("penstock.cli.operations:clear_block", "Try launches of a blocked group again, or of all groups."),
+        "restore": Entry("penstock.cli.operations:restore", "Start an ended autoscaler again with its last state."),
         "delete": Entry("penstock.cli.delete:delete", "Delete a cluster: its slices, then its autoscaler."),
     },
     "Check": {

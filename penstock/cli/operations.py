@@ -1,4 +1,4 @@
-"""`penstock drain`, `pause`, `resume` and `clear-block`: an operator's commands to a cluster."""
+"""`penstock drain`, `pause`, `resume`, `clear-block` and `restore`: an operator's commands to a cluster."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock.cli.completion import complete_groups, complete_slices
-from penstock.cli.connect import Target, at_cluster, cluster_options, json_option, perform
+from penstock.cli.connect import Target, at_cluster, at_server, cluster_options, json_option, perform, server_options
+from penstock.cli.discovery import no_worker, pollers, task_queue
 from penstock.cli.terminal import print_json
 from penstock.contract.answers import Done
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
+
+_RESTORE_SECONDS = 300.0
+"""Deadline for reading the history of the last run, which may have 50 MB."""
 
 
 @click.command()
@@ -58,6 +62,37 @@ def resume(target: Target, as_json: bool) -> None:
 def clear_block(target: Target, group: str | None, as_json: bool) -> None:
     """Removes the blocks of a GROUP, or of all groups, and resets their failure counts."""
     perform(_operate(target, lambda autoscaler: autoscaler.clear_block(group), as_json=as_json))
+
+
+@click.command()
+@click.argument("cluster")
+@json_option
+@server_options
+def restore(target: Target, cluster: str, as_json: bool) -> None:
+    """For a CLUSTER whose autoscaler was terminated, cancelled or failed, while Temporal still has its history.
+
+    Its configuration, pause, standing requests, blocks and demand are those of its last run. Existing slices are found before
+    anything is launched.
+    """
+    perform(_restore(target, cluster, as_json=as_json))
+
+
+async def _restore(target: Target, cluster: str, *, as_json: bool) -> int:
+    from penstock.client import AutoscalerClient
+
+    async with at_server(target, seconds=_RESTORE_SECONDS, ordering=True) as client:
+        state = await AutoscalerClient(client, cluster, task_queue=task_queue()).restore()
+        if not await pollers(client):
+            no_worker(client).warn()
+    paused = "" if state.paused is None else "; it is still paused: penstock resume"
+    done = Done(
+        message=f"Restored with configuration revision {state.config_revision}{paused}", config_revision=state.config_revision
+    )
+    if as_json:
+        print_json(done)
+    else:
+        print_done(cluster, done)
+    return 0
 
 
 async def _operate(target: Target, operation: "Callable[[AutoscalerClient], Awaitable[Done]]", *, as_json: bool) -> int:

@@ -4,8 +4,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.terminal import Prose, entries, has_columns, moment, terminal, titled
-from penstock.contract.answers import DecisionSummary, Explanation, TaskStatus, UnmetSummary
+from penstock.cli.terminal import Prose, has_columns, moment, terminal, titled
+from penstock.contract.answers import CHEAPER, DecisionSummary, DrainSummary, Explanation, TaskStatus, UnmetSummary
 from penstock.model.decision import GroupDecision, Outcome, Tier
 from penstock.wording import counted, listed
 
@@ -19,12 +19,22 @@ _STATUS_STYLE = {TaskStatus.UNMET: "red", TaskStatus.UNKNOWN: "red", TaskStatus.
 def print_decision(summary: DecisionSummary) -> None:
     """Print the groups, the pools, standing requests, unmet demand, and the cost."""
     console = terminal()
+    if summary.held is not None:
+        console.print(Prose(f"[bold yellow]{escape(summary.held)}[/]\nWhat would be decided now:"))
+    if summary.as_of is not None:
+        since = "; what changed since is not decided on yet" if summary.changed_since else ""
+        console.print(Prose(f"[yellow]As of the last evaluation at {summary.as_of:%H:%M:%S} UTC{since}.[/]"))
     console.print(_groups_table(summary))
     if summary.pools:
         console.print(_pools_table(summary))
     for outcome in summary.standing:
         met = "[green]met[/]" if outcome.met else f"[red]unmet[/] ({outcome.code}): {escape(outcome.message)}"
         console.print(Prose(f"Standing request {escape(outcome.owner)}: {met}"))
+    if summary.drains:
+        console.print(_drains_table(summary.drains))
+    if summary.cancelled_drains:
+        back = counted(len(summary.cancelled_drains), "drain")
+        console.print(Prose(f"Cancelled {back}, for something needs these slices again: {listed(summary.cancelled_drains)}"))
     if summary.unmet:
         console.print(_unmet_table(summary.unmet))
     console.print(Prose(_closing(summary)))
@@ -78,12 +88,23 @@ def _pools_table(summary: DecisionSummary) -> Table:
     return table
 
 
+def _drains_table(drains: tuple[DrainSummary, ...]) -> Table:
+    table = titled("Slices that go")
+    for name in ("slice", "group", "cause"):
+        table.add_column(name, overflow="fold")
+    for drain in drains[:SHOWN]:
+        table.add_row(escape(drain.slice), escape(drain.group), escape(drain.cause))
+    if len(drains) > SHOWN:
+        table.caption = f"and {counted(len(drains) - SHOWN, 'more slice')}: --json lists them all"
+    return table
+
+
 def _unmet_table(unmet: tuple[UnmetSummary, ...]) -> Table:
     table = titled("Unmet demand", style="bold red")
     table.add_column("tasks", overflow="fold")
     table.add_column("reason", overflow="fold")
     table.add_column("remedy", overflow="fold")
-    largest = sorted(unmet, key=lambda item: -item.count)
+    largest = sorted(unmet, key=lambda item: -item.tasks)
     for item in largest[:SHOWN]:
         table.add_row(escape(_tasks(item)), f"[red]{item.code}[/]: {escape(item.message)}", escape(item.remedy_text or "–"))
     if len(largest) > SHOWN:
@@ -96,18 +117,24 @@ def _unmet_table(unmet: tuple[UnmetSummary, ...]) -> Table:
 
 def _tasks(item: UnmetSummary) -> str:
     first = item.task_ids[0]
-    return first if item.tasks == 1 else f"{first} … ({item.tasks} tasks)"
+    if item.tasks == 1:
+        return first
+    gangs = f" in {counted(item.gangs, 'gang')}" if item.gangs else ""
+    return f"{first} … ({counted(item.tasks, 'task')}{gangs})"
 
 
 def _closing(summary: DecisionSummary) -> str:
     placed = sum(sum(tiers.values()) for tiers in summary.placed.values())
     by_tier = {tier: sum(tiers.get(tier, 0) for tiers in summary.placed.values()) for tier in Tier}
-    tiers = ", ".join(f"{count} {tier.replace('_', ' ')}" for tier, count in by_tier.items() if count)
-    lines = [f"Placed {entries(placed)}{f' ({tiers})' if tiers else ''}, {sum(item.count for item in summary.unmet)} unmet."]
+    tiers = ", ".join(f"{count:,} {tier.replace('_', ' ')}" for tier, count in by_tier.items() if count)
+    unmet = sum(item.tasks for item in summary.unmet)
+    lines = [f"Placed {counted(placed, 'task')}{f' ({tiers})' if tiers else ''}, {unmet:,} unmet."]
     before, after = summary.cost_per_hour.before, summary.cost_per_hour.after
     lines.append(f"Cost per hour: {before:,.2f} now, {after:,.2f} once all launches are READY.")
     if summary.cost_per_hour.unpriced:
         lines.append(f"Not counted, because their price is unknown: {escape(listed(summary.cost_per_hour.unpriced))}.")
+    if not summary.thorough:
+        lines.append(CHEAPER)
     if summary.next_change_at is not None:
         lines.append(f"Next scheduled evaluation: {moment(summary.next_change_at)}.")
     return "\n".join(lines)

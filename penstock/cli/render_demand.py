@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from penstock.cli.terminal import Prose, entries, titled
+from penstock.cli.terminal import Prose, titled
 from penstock.core.state.state import SourceDemand
 from penstock.model.demand import Demand
 from penstock.model.shape import Shape
@@ -102,6 +102,6 @@ def _table(shapes: Sequence[ShapeDemand]) -> RenderableType:
     if len(shapes) > SHOWN:
         rest = shapes[SHOWN:]
         table.caption = (
-            f"and {counted(len(rest), 'more shape')}, {entries(sum(each.entries for each in rest))}: --json lists them"
+            f"and {counted(len(rest), 'more shape')}, {counted(sum(each.tasks for each in rest), 'task')}: --json lists them"
         )
     return table

@@ -53,7 +53,11 @@ def slices_view(page: SlicePage, now: datetime) -> RenderableType:
     if not named:
         table.add_column("group", overflow="fold")
     for piece in page.slices:
-        row = (escape(piece.id), _state(piece.state, queued=piece.queued), lapse(piece.since, now) if piece.since else "–")
+        row = (
+            escape(piece.id),
+            _state(piece.state, queued=piece.queued, unclaimed=piece.is_unclaimed),
+            lapse(piece.since, now) if piece.since else "–",
+        )
         table.add_row(*row, *(() if named else (escape(piece.group),)))
     return Group(table, _foot(page))
 
@@ -76,7 +80,7 @@ def _headline(details: SliceDetails, now: datetime) -> str:
     known = details.lifecycle or details.ledger
     assert known is not None
     age = f" for {lapse(known.since, now)}" if known.since is not None else ""
-    return _state(known.state, queued=known.queued) + age
+    return _state(known.state, queued=known.queued, unclaimed=bool(details.ledger and details.ledger.is_unclaimed)) + age
 
 
 def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
@@ -99,7 +103,7 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
     if drain is not None:
         end = "deleted at the deadline even if work is left" if drain.force else "back to READY at the deadline if work is left"
         yield "drain", f"{drain.cause}; {end}"
-    yield "usage", _usage(details)
+    yield "usage", _usage(details, now)
     if details.ledger is None:
         yield "ledger", "not in the ledger: the cloud confirmed that it is gone"
     elif found is None:
@@ -111,8 +115,11 @@ def _because(cause: str) -> str:
     return f", for {cause}" if cause else ""
 
 
-def _usage(details: SliceDetails) -> str:
+def _usage(details: SliceDetails, now: datetime) -> str:
     if not details.usage:
+        since = details.ledger.unclaimed if details.ledger is not None and details.ledger.is_unclaimed else None
+        if since is not None:
+            return f"not joined: the controller reports usage and has not named it by {clock(since, now)}; it holds nothing"
         return "never reported"
     busy = sum(not host.idle for host in details.usage)
     return "idle" if not busy else f"{busy} of {counted(len(details.usage), 'host')} busy"
@@ -165,8 +172,8 @@ def _timeline(found: SliceLifecycle, now: datetime) -> RenderableType:
     return table
 
 
-def _state(state: SliceState, *, queued: bool = False) -> str:
-    return f"[{STATE_STYLE[state]}]{state}[/]" + (" (queued)" if queued else "")
+def _state(state: SliceState, *, queued: bool = False, unclaimed: bool = False) -> str:
+    return f"[{STATE_STYLE[state]}]{state}[/]" + (" (queued)" if queued else "") + (" [red](not joined)[/]" if unclaimed else "")
 
 
 def _foot(page: SlicePage) -> str:

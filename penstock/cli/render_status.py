@@ -9,8 +9,16 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.terminal import Prose, clock, entries, lapse, moment, titled
-from penstock.contract.answers import ClusterStatus, GroupStatus, RecentFailure, Rejection
+from penstock.cli.terminal import Prose, clock, lapse, moment, titled
+from penstock.contract.answers import (
+    CHEAPER,
+    ClusterStatus,
+    GroupStatus,
+    ProblemKind,
+    RecentFailure,
+    Rejection,
+    SourceStatus,
+)
 from penstock.model.decision import Tier
 from penstock.model.slices import Availability, SliceState
 from penstock.model.units import format_seconds
@@ -33,22 +41,28 @@ STATE_STYLE = {
     SliceState.TERMINATED: "dim",
 }
 _AVAILABILITY_STYLE = {Availability.AVAILABLE: "green", Availability.AT_MAX: "cyan", Availability.DISABLED: "bold red"}
+_PROBLEM = {ProblemKind.NOT_WATCHED: "Not watched", ProblemKind.NO_ANSWER: "No answer", ProblemKind.REFUSED: "Refused"}
 _WELL = (Availability.AVAILABLE, Availability.AT_MAX, Availability.POOL_EXHAUSTED)
 """Not blocked: these follow from the configuration."""
 
 
 def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
     """Everything about the cluster, with ages as of `now`."""
-    parts: list[RenderableType] = [Prose(_heading(status, now)), *map(Prose, _banners(status, now)), _groups(status, now)]
+    parts: list[RenderableType] = [*map(Prose, _banners(status, now)), Prose(_heading(status, now)), _groups(status, now)]
     if status.demand or not status.closing:
-        parts.append(_demand(status) if status.demand else "No demand was submitted: penstock demand submit FILE")
-        parts.append(Prose(_outcome(status)))
-    if status.paused is not None:
-        parts.append(Prose("Reports since the pause are not evaluated yet; penstock decision shows what would be decided."))
+        parts.append(_demand(status, now) if status.demand else "No demand was submitted: penstock demand submit FILE")
+        if any(source.slices for source in status.usage.values()):
+            parts.append(_usage(status, now))
+        parts.append(Prose(_outcome(status, now)))
+    if status.behind is not None:
+        held = " penstock decision shows what would be decided." if status.held is not None else ""
+        parts.append(Prose(f"{escape(status.behind[0].upper() + status.behind[1:])}.{held}"))
+    if not status.thorough:
+        parts.append(Prose(f"[yellow]{CHEAPER}[/]"))
     if status.standing:
         parts.append(Prose(f"Standing requests: {escape(listed(status.standing))}."))
     if status.drains:
-        parts.append(_drains(status))
+        parts.append(_drains(status, now))
     if status.recent_failures:
         parts.append(_failures(status, now))
     if status.rejected_in_all:
@@ -80,11 +94,70 @@ def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
             yield f"[bold yellow]Checking for leftovers[/] for {since}: every location is listed before the cluster ends."
         else:
             reason = escape(status.recovery.reason.rstrip("."))
-            yield f"[bold yellow]Recovering[/] for {since}: {reason}. Nothing is launched or drained meanwhile."
+            held = "Nothing is launched or drained meanwhile."
+            if status.recovery.goes_on:
+                held = (
+                    "The other groups go on; what is not known yet, and what shares a pool or entries with it, buys nothing new."
+                )
+            yield f"[bold yellow]Recovering[/] for {since}: {reason}. {held}"
         if status.recovery.waiting_for:
             yield f"  Waiting for {escape(listed(status.recovery.waiting_for))}."
+    if status.undecided is not None:
+        since = lapse(status.undecided.since, now)
+        problem = escape(status.undecided.problem)
+        tries, again = status.undecided.failures, status.undecided.again_at
+        often = f", {tries:,} times" if tries > 1 else ""
+        next_try = f" Tried again in {lapse(now, again)}, or once the configuration changes." if again and again > now else ""
+        yield f"[bold red]Evaluations fail[/] for {since}{often}: {problem}. The figures are of an older demand.{next_try}"
+    yield from _location_problems(status, now)
+    yield from _source_problems(status)
+    for group in status.groups:
+        yield from _silences(group, status, now)
+
+
+def _source_problems(status: ClusterStatus) -> Iterator[str]:
+    """What must be sent again, and demand for which nothing new is bought."""
     for source, why in status.resync_needed.items():
         yield f"[bold yellow]Resync needed[/] from source {escape(source)}: {escape(why)}"
+    for source, usage in status.usage.items():
+        if usage.resync_needed is not None:
+            yield f"[bold yellow]Resync needed[/] for the usage of source {escape(source)}: {escape(usage.resync_needed)}"
+    for demand in status.demand.values():
+        if demand.buys_nothing is not None:
+            yield f"[bold yellow]Buys nothing[/]: {escape(demand.buys_nothing)}"
+
+
+def _silences(group: GroupStatus, status: ClusterStatus, now: datetime) -> Iterator[str]:
+    """What no controller says about READY slices of a group, and should have."""
+    ready, name = group.unreported_since, escape(group.name)
+    if ready is not None and (now - ready).total_seconds() >= status.ready_grace_seconds:
+        yield (
+            f"[bold yellow]No usage report[/] has named {counted(group.unreported, 'slice')} of {name},"
+            f" READY for up to {lapse(ready, now)}: is the controller running?"
+        )
+    if group.unclaimed_since is not None:
+        yield (
+            f"[bold red]Not joined[/] for up to {lapse(group.unclaimed_since, now)}: {counted(group.unclaimed, 'READY slice')} of"
+            f" {name}. A controller reports usage and names other slices, but not these, so they hold nothing."
+        )
+    if group.not_started_since is not None:
+        yield (
+            f"[bold yellow]Not started[/] for up to {lapse(group.not_started_since, now)}: tasks placed on READY slices of"
+            f" {name}, such as {escape(listed(group.not_started))}: does the controller use these slices?"
+        )
+
+
+def _location_problems(status: ClusterStatus, now: datetime) -> Iterator[str]:
+    """The locations that cannot be watched; those with equal problems share a line."""
+    alike: dict[tuple[ProblemKind, str], list[str]] = {}
+    for key, problem in status.locations.items():
+        alike.setdefault((problem.kind, problem.message), []).append(key)
+    for (kind, message), keys in list(alike.items())[:SHOWN]:
+        since = min(status.locations[key].since for key in keys)
+        what = f"[bold red]{_PROBLEM[kind]}[/] for {lapse(since, now)}: {escape(listed(keys))}"
+        yield f"{what}. {escape(message.rstrip('.'))}. Nothing is launched there; the other locations go on."
+    if len(alike) > SHOWN:
+        yield f"  and {counted(len(alike) - SHOWN, 'more problem')} of locations: --json has them"
 
 
 def _groups(status: ClusterStatus, now: datetime) -> Table:
@@ -119,23 +192,53 @@ def _availability(group: GroupStatus, now: datetime) -> str:
     return f"{text}: {escape(group.reason)}" if group.reason else text
 
 
-def _demand(status: ClusterStatus) -> Table:
+def _demand(status: ClusterStatus, now: datetime) -> Table:
     table = titled("Demand")
     table.add_column("source", overflow="fold")
-    for name in ("tasks", "epoch", "revision"):
+    leased = any(source.lease_ends is not None for source in status.demand.values())
+    for name in ("tasks", "epoch", "revision", *(["lease"] if leased else [])):
         table.add_column(name, justify="right", no_wrap=True)
     for name, source in sorted(status.demand.items()):
-        epoch, revision = (str(number) if number >= 0 else "–" for number in (source.epoch, source.revision))
-        table.add_row(escape(name), f"{source.tasks:,}", epoch, revision)
+        lease = [_lease(source, now)] if leased else []
+        table.add_row(escape(name), f"{source.tasks:,}", _number(source.epoch), _number(source.revision), *lease)
     return table
 
 
-def _outcome(status: ClusterStatus) -> str:
-    """Counts of placed, deferred and unmet demand."""
+def _lease(source: SourceStatus, now: datetime) -> str:
+    """How long the lease of the demand lasts without another message."""
+    if source.lease_ends is None:
+        return "–"
+    if source.lease_ends > now:
+        return lapse(now, source.lease_ends)
+    return f"[red]lapsed {lapse(source.lease_ends, now)} ago[/]"
+
+
+def _usage(status: ClusterStatus, now: datetime) -> Table:
+    """The sources of usage: how much each said, when it was last heard, and whether its word is stale."""
+    table = titled("Usage")
+    table.add_column("source", overflow="fold")
+    for name in ("slices", "epoch", "revision", "last heard"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, source in sorted(status.usage.items()):
+        heard = f"{lapse(source.at, now)} ago"
+        if source.stale_since is not None:
+            heard += f", [yellow]stale for {lapse(source.stale_since, now)}[/]"
+        table.add_row(escape(name), f"{source.slices:,}", _number(source.epoch), _number(source.revision), heard)
+    return table
+
+
+def _number(number: int) -> str:
+    return str(number) if number >= 0 else "–"
+
+
+def _outcome(status: ClusterStatus, now: datetime) -> str:
+    """Counts of placed and unmet tasks and of deferred slices; while the cluster is held, with the time of their evaluation."""
     if status.evaluated_at is None:
         return "Not evaluated yet."
     tiers = [f"{status.placed[tier]:,} {tier.replace('_', ' ')}" for tier in Tier if status.placed.get(tier)]
-    text = f"Placed {entries(sum(status.placed.values()))}" + (f" ({', '.join(tiers)})" if tiers else "")
+    text = f"Placed {counted(sum(status.placed.values()), 'task')}" + (f" ({', '.join(tiers)})" if tiers else "")
+    if status.held is not None:
+        text = f"At the last evaluation, {lapse(status.evaluated_at, now)} ago: {text[0].lower()}{text[1:]}"
     if status.deferred:
         text += f"; [yellow]{counted(status.deferred, 'slice')} deferred[/] by launch limits"
     unmet = [f"{count:,} {code}" for code, count in status.unmet.items() if count]
@@ -144,14 +247,16 @@ def _outcome(status: ClusterStatus) -> str:
     return f"{text}; [red]{sum(status.unmet.values()):,} unmet[/] ({', '.join(unmet)}): penstock decision says why."
 
 
-def _drains(status: ClusterStatus) -> Table:
+def _drains(status: ClusterStatus, now: datetime) -> Table:
     table = titled("Drains")
     table.add_column("slice", no_wrap=True, overflow="fold")
     table.add_column("cause", overflow="fold")
-    table.add_column("if not empty at the deadline", overflow="fold")
+    table.add_column("deadline", no_wrap=True)
+    table.add_column("at the deadline", overflow="fold")
     for drain in status.drains[:SHOWN]:
-        end = "[red]deleted[/]" if drain.force else "back to READY"
-        table.add_row(escape(drain.slice_id), escape(drain.cause), end)
+        end = "[red]deleted[/]" if drain.force else "deleted, as it is idle" if drain.idle else "back to READY"
+        until = f"{clock(drain.deadline, now)} ({lapse(now, drain.deadline)})" if drain.deadline is not None else "–"
+        table.add_row(escape(drain.slice_id), escape(drain.cause), until, end)
     if len(status.drains) > SHOWN:
         table.caption = f"and {len(status.drains) - SHOWN:,} more"
     return table

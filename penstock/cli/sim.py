@@ -6,19 +6,23 @@ from typing import Any
 from urllib.parse import quote
 
 import click
-import yaml
 
 from penstock.cli.connect import json_option
 from penstock.cli.failures import CommandFailed
 from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.sim_http import SimCalls
 from penstock.cli.terminal import terminal
+from penstock.config.documents import parse_value
+from penstock.config.problems import BadInput
 from penstock.contract.addresses import DEFAULT_SIM_URL
 from penstock.contract.error_codes import ErrorCode
 from penstock.local_service import read_note
-from penstock.wording import listed, similar
+from penstock.wording import listed, shortened, similar
 
 _EXAMPLES = "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md"
+
+_SHOWN = 60
+"""Characters of an offending value that are shown."""
 
 
 @click.group()
@@ -68,9 +72,9 @@ def set_(calls: SimCalls, zone: str, behaviour: tuple[str, ...], reset: bool, as
     Such as stockout=true, capacity=2, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md lists all.
     Others stay unchanged. KEY=null resets one, --reset all of them.
     """
+    changes = dict(map(_pair, behaviour))
     path = f"/zones/{quote(zone, safe='')}"
-    before = {} if reset else calls.call("GET", path)
-    wanted = before | dict(map(_pair, behaviour))
+    wanted = ({} if reset else calls.call("GET", path)) | changes
     given = {key: value for key, value in wanted.items() if value is not None}
     try:
         settings = calls.call("PUT", path, given)
@@ -136,9 +140,10 @@ def _pair(text: str) -> tuple[str, Any]:
     if not sign or not key:
         raise CommandFailed(f"{text!r} is not KEY=VALUE; write it like stockout=true", code=ErrorCode.BAD_INPUT)
     try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise CommandFailed(f"the value of {key} is not YAML: {value!r}", code=ErrorCode.BAD_INPUT) from None
+        return key, parse_value(key, value)
+    except BadInput:
+        shown = shortened(repr(value), _SHOWN)
+        raise CommandFailed(f"the value of {key} is not YAML: {shown}", code=ErrorCode.BAD_INPUT) from None
 
 
 def _warn_if_unused(zone: str, ever: list[Any]) -> None:

@@ -26,7 +26,7 @@ class SimCalls:
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """The cloud's answer; raises `CommandFailed` with the cloud's message if it refuses."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else json.dumps(body, default=str).encode()  # YAML has dates, JSON has not.
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=_SECONDS) as response:

@@ -39,7 +39,7 @@ def status(target: Target, watch: bool, as_json: bool) -> None:
 @json_option
 @cluster_options
 def decision(target: Target, as_json: bool) -> None:
-    """It is computed now, on the current state, also while the cluster is paused.
+    """It is computed now, on the current state. While the cluster is paused, recovering or being deleted, it says so first.
 
     Exit status: 0 if everything is placed, 3 with unmet demand.
     """
@@ -51,7 +51,7 @@ def decision(target: Target, as_json: bool) -> None:
 @json_option
 @cluster_options
 def explain(target: Target, task: str, as_json: bool) -> None:
-    """TASK is the id of a pending or running task.
+    """TASK is the id of a pending or running task, the id of a gang, or the beginning of task ids: `pretrain/`.
 
     Exit status: 0 if it runs or is placed, 3 if it cannot be placed now, 2 if the task is unknown.
     """

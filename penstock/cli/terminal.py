@@ -148,11 +148,6 @@ def print_json_data(data: object) -> None:
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
-def entries(count: int) -> str:
-    """A count of entries: `1 entry`, `2,000 entries`."""
-    return "1 entry" if count == 1 else f"{count:,} entries"
-
-
 def moment(at: datetime) -> str:
     """A date and time in UTC."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"

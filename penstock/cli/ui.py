@@ -1,6 +1,7 @@
 """`penstock ui`: print links into the Temporal UI for a cluster and its slices."""
 
 import json
+from collections.abc import Iterable
 
 import click
 
@@ -11,25 +12,27 @@ from penstock.cli.failures import CommandFailed
 from penstock.cli.ui_links import UiLinks, ui_option
 from penstock.contract import names
 from penstock.contract.error_codes import ErrorCode
+from penstock.model.slices import SliceState
 
 
 @click.command()
 @click.argument("slice_id", metavar="[SLICE]", required=False, shell_complete=complete_slices)
+@click.option("--group", help="Links to slices of this group only.")
 @ui_option
 @json_option
 @cluster_options
-def ui(target: Target, slice_id: str | None, ui: str | None, as_json: bool) -> None:
-    """The workflow list, the cluster's autoscaler, its slices and inventories, and the SLICE if one is named.
+def ui(target: Target, slice_id: str | None, group: str | None, ui: str | None, as_json: bool) -> None:
+    """The workflow list; the cluster's autoscaler and inventories; its slices, also those in flight, leaving or failed; a SLICE.
 
     The address of the UI is --ui, else PENSTOCK_UI_URL, else the one that `make run` noted, else guessed from the server's.
     """
-    perform(_show(target, slice_id, ui, as_json=as_json))
+    perform(_show(target, slice_id, ui, group=group, as_json=as_json))
 
 
-async def _show(target: Target, slice_id: str | None, url: str | None, *, as_json: bool) -> int:
+async def _show(target: Target, slice_id: str | None, url: str | None, *, group: str | None, as_json: bool) -> int:
     async with at_server(target) as client:
         links = UiLinks.of(client, url)
-        found = cluster_links(links, target.cluster or await only_cluster(client), slice_id)
+        found = cluster_links(links, target.cluster or await only_cluster(client), slice_id, group=group)
     if as_json:
         click.echo(json.dumps(found | {"guessed": links.guessed}, indent=2))
         return 0
@@ -41,21 +44,31 @@ async def _show(target: Target, slice_id: str | None, url: str | None, *, as_jso
     return 0
 
 
-def cluster_links(links: UiLinks, cluster: str, slice_id: str | None) -> dict[str, str]:
-    """Links by what they show."""
+def _states(states: Iterable[SliceState]) -> str:
+    """The filter of running slices in one of the states."""
+    wanted = ", ".join(f"'{state}'" for state in states)
+    return f"ExecutionStatus='Running' AND {names.STATE_ATTRIBUTE} IN ({wanted})"
+
+
+def cluster_links(links: UiLinks, cluster: str, slice_id: str | None, *, group: str | None = None) -> dict[str, str]:
+    """Links by what they show; those of slices only for one group, if it is named."""
     of_cluster = f"{names.CLUSTER_ATTRIBUTE}='{cluster}'"
+    of_slices = f"WorkflowType='{names.SLICE}' AND {of_cluster}" + (f" AND {names.GROUP_ATTRIBUTE}='{group}'" if group else "")
     found = {
         "workflows": links.workflows,
         "cluster": links.filtered(of_cluster),
         "autoscaler": links.workflow(names.autoscaler_id(cluster)),
-        "slices": links.filtered(f"WorkflowType='{names.SLICE}' AND {of_cluster} AND ExecutionStatus='Running'"),
+        "slices": links.filtered(f"{of_slices} AND ExecutionStatus='Running'"),
+        "in flight": links.filtered(f"{of_slices} AND {_states(state for state in SliceState if state.in_flight)}"),
+        "draining": links.filtered(f"{of_slices} AND {_states((SliceState.DRAINING, SliceState.DELETING))}"),
+        "failed": links.filtered(f"{of_slices} AND ExecutionStatus='Failed'"),
         "inventories": links.filtered(f"WorkflowType='{names.INVENTORY}' AND {of_cluster}"),
     }
     if slice_id is None:
         return found
-    group = names.group_named_in(slice_id)
-    if group is None:
+    own = names.group_named_in(slice_id)
+    if own is None:
         raise CommandFailed(
             f"{slice_id!r} is not the name of a slice", "List them: penstock slices", code=ErrorCode.NO_SUCH_SLICE
         )
-    return found | {"slice": links.workflow(names.slice_workflow_id(cluster, group, slice_id))}
+    return found | {"slice": links.workflow(names.slice_workflow_id(cluster, own, slice_id))}

@@ -1,56 +1,54 @@
 """`AutoscalerClient`: report demand and usage to one cluster, query it, and operate it."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from temporalio.client import Client
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.client.calls import Calls
-from penstock.client.demand_messages import DemandMessages, Tasks, as_demand, usage_parts
-from penstock.client.errors import NoSuchSlice, Refused
+from penstock.client.demand_messages import Tasks
+from penstock.client.errors import NoSuchCluster, NoSuchSlice, Refused
+from penstock.client.last_run import last_run, last_state
+from penstock.client.reporter import DEFAULT_LEASE_SECONDS, Reporter
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import (
     DEFAULT_SOURCE,
-    LARGEST_MESSAGE,
     CancelDrainMessage,
     CapacityMessage,
     ClearBlockMessage,
     CloseMessage,
-    ConfirmDrainMessage,
     DrainMessage,
+    ExplainRequest,
+    ForgetSourceMessage,
     PauseMessage,
-    ReportMessage,
     ResumeMessage,
     SlicesRequest,
-    StatusRequest,
-    UsageMessage,
-    size_of,
 )
 from penstock.contract.slices import SliceLifecycle
 from penstock.core.answers.explain import explain
+from penstock.core.answers.held import held_because
 from penstock.core.answers.remedy import remedies_for
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
-from penstock.core.state.apply import replay
-from penstock.core.state.events import ConfigApplied, RecoveryBegan
+from penstock.core.state.apply import apply, replay
+from penstock.core.state.events import ConfigApplied, RecoveryBegan, TimePassed
+from penstock.core.state.recovery import without_ledger
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, StandingItem
 
-CHECKED_AFTER_SECONDS = 10.0
-"""Reports are signals, which are not answered: the client queries at most this often whether a resync is needed."""
 FIRST_START = "a new autoscaler has an empty ledger: existing slices are found before anything is launched"
+RESTORED = "the last autoscaler ended; its slices are found before anything is launched"
 _WANTS: TypeAdapter[tuple[StandingItem, ...]] = TypeAdapter(tuple[StandingItem, ...])
 
 
@@ -62,18 +60,26 @@ class AutoscalerClient:
     `decision`, `explain`, `slices`, `lifecycle`, `dump`. Operations: `apply_config`, `drain`, `pause` and the others.
 
     Calls raise `ClientError` with a `code`: `NoSuchCluster` if the autoscaler does not run, `Refused` if it refuses a request,
-    `NoSuchSlice`. They wait until a worker answers; bound them with `asyncio.timeout`.
+    `NoSuchSlice`, `NotSent` if demand did not reach the server. They wait until a worker answers; bound them with
+    `asyncio.timeout`. Only reports do not wait: while no worker reads them they are kept, coalesced and sent later.
+
+    Demand has a lease, which every message of its source renews; once it lapses, the demand buys nothing new. While the client
+    exists and its event loop runs, it sends heartbeats. With `lease_seconds=None` demand stands until it is replaced.
     """
 
-    def __init__(self, client: Client, cluster: str, *, task_queue: str = names.TASK_QUEUE) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cluster: str,
+        *,
+        task_queue: str = names.TASK_QUEUE,
+        lease_seconds: float | None = DEFAULT_LEASE_SECONDS,
+    ) -> None:
         self.cluster = cluster
         self.client = client
         self._calls = Calls(client, cluster)
         self._task_queue = task_queue
-        self._epoch = int(time.time() * 1000)
-        self._outboxes: dict[str, DemandMessages] = {}
-        self._one_at_a_time = asyncio.Lock()
-        self._checked = time.monotonic()
+        self._reporter = Reporter(self._calls, lease_seconds=lease_seconds)
 
     async def start(self, config: ClusterConfig, *, exists_ok: bool = True) -> bool:
         """Start the cluster. If it runs already it keeps its configuration: False, or `Refused` without `exists_ok`."""
@@ -81,34 +87,61 @@ class AutoscalerClient:
             raise Refused(f"cluster: the configuration is for {config.cluster}, not for {self.cluster}", ErrorCode.BAD_INPUT)
         now = datetime.now(UTC)
         began = RecoveryBegan(at=now, id=f"start-{uuid4().hex}", reason=FIRST_START)
-        attribute = SearchAttributePair(SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE), self.cluster)
         try:
-            await self.client.start_workflow(
-                names.AUTOSCALER,
-                replay([ConfigApplied(at=now, config=config), began]),
-                id=names.autoscaler_id(self.cluster),
-                task_queue=self._task_queue,
-                search_attributes=TypedSearchAttributes([attribute]),
-                static_summary=f"autoscaler of {self.cluster}",
-            )
+            await self._start(replay([ConfigApplied(at=now, config=config), began]))
         except WorkflowAlreadyStartedError:
             if not exists_ok:
                 raise Refused(f"cluster {self.cluster} runs already", ErrorCode.ALREADY_RUNNING) from None
             return False
         return True
 
+    async def restore(self) -> AutoscalerState:
+        """Start a cluster whose autoscaler was terminated, cancelled or failed, with its last state; returns that state.
+
+        Its configuration, pause, standing requests, blocks and demand are those of its last run, read from its history. The
+        slices are found again before anything is launched. Raises `Refused` if the cluster runs or was deleted, and
+        `NoSuchCluster` if Temporal has no history of it.
+        """
+        run = await last_run(self.client, self.cluster)
+        if run is None:
+            raise NoSuchCluster(self.cluster)
+        if run.status is WorkflowExecutionStatus.COMPLETED:
+            raise Refused(f"cluster {self.cluster} was deleted; start it anew with its configuration", ErrorCode.NO_SUCH_CLUSTER)
+        if run.status is WorkflowExecutionStatus.RUNNING:
+            raise Refused(f"cluster {self.cluster} runs already", ErrorCode.ALREADY_RUNNING)
+        last = await last_state(self.client, self.cluster, run.run_id)
+        began = RecoveryBegan(at=datetime.now(UTC), id=f"restore-{uuid4().hex}", reason=f"{RESTORED}: {run.reason}".rstrip(": "))
+        state = apply(without_ledger(last), began)
+        try:
+            # A cluster that was deleted meanwhile stays deleted.
+            await self._start(state, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY)
+        except WorkflowAlreadyStartedError:
+            raise Refused(f"cluster {self.cluster} runs already", ErrorCode.ALREADY_RUNNING) from None
+        return state
+
+    async def _start(
+        self, state: AutoscalerState, *, reuse: WorkflowIDReusePolicy = WorkflowIDReusePolicy.ALLOW_DUPLICATE
+    ) -> None:
+        """Start the autoscaler with a state; raises `WorkflowAlreadyStartedError`."""
+        attribute = SearchAttributePair(SearchAttributeKey.for_keyword(names.CLUSTER_ATTRIBUTE), self.cluster)
+        await self.client.start_workflow(
+            names.AUTOSCALER,
+            state,
+            id=names.autoscaler_id(self.cluster),
+            id_reuse_policy=reuse,
+            task_queue=self._task_queue,
+            search_attributes=TypedSearchAttributes([attribute]),
+            static_summary=f"autoscaler of {self.cluster}",
+        )
+
     # Reports of a controller.
 
     async def submit_demand(self, tasks: Tasks, *, source: str = DEFAULT_SOURCE) -> Accepted:
-        """Replace the demand of a source with these pending tasks, most urgent first. Returns the accepted revision."""
-        demand = as_demand(tasks)
-        async with self._one_at_a_time:
-            outbox = self._outbox(source)
-            accepted = await self._submit(outbox, demand)
-            if accepted.resync_needed or (accepted.epoch, accepted.revision) != outbox.stamp:
-                outbox.start_new_epoch(after=accepted.epoch)
-                accepted = await self._submit(outbox, demand)
-            return accepted
+        """Replace the demand of a source with these pending tasks, most urgent first. Returns the accepted revision.
+
+        Raises `Refused` if a task is invalid; nothing is sent then.
+        """
+        return await self._reporter.submit_demand(tasks, source)
 
     async def report(
         self,
@@ -118,45 +151,31 @@ class AutoscalerClient:
         confirmed: Iterable[str] = (),
         source: str = DEFAULT_SOURCE,
     ) -> None:
-        """Report pending tasks, usage and confirmed drains of one moment, without an answer. Omitted parts stay unchanged."""
-        async with self._one_at_a_time:
-            *first, last = usage_parts(usage or {}) or [{}]
-            for part in first:
-                await self._calls.signal(names.USAGE, UsageMessage(usage=part))
-            rest = ReportMessage(usage=last or None, confirmed=tuple(confirmed))
-            if tasks is None:
-                await self._calls.signal(names.REPORT, rest)
-                return
-            await self._check(source)
-            demand, outbox = as_demand(tasks), self._outbox(source)
-            messages = () if outbox.holds(demand) else outbox.messages(demand)
-            for message in messages[:-1]:
-                await self._calls.signal(names.DEMAND, message)
-            last_message = messages[-1] if messages else None
-            whole = rest.model_copy(update={"demand": last_message})
-            if last_message is not None and size_of(whole) > LARGEST_MESSAGE:
-                await self._calls.signal(names.DEMAND, last_message)
-                whole = rest
-            await self._calls.signal(names.REPORT, whole)
-            outbox.delivered(demand)
+        """Report pending tasks, usage and confirmed drains of one moment, without an answer. Omitted parts stay unchanged.
 
-    async def usage(self, usage: Mapping[str, Any]) -> None:
+        Only differences are sent, and a heartbeat. If nobody reads what was sent, because no worker runs, reports are kept
+        and coalesced, and are sent once a worker answers.
+        """
+        await self._reporter.report(tasks, usage or {}, confirmed, source)
+
+    async def usage(self, usage: Mapping[str, Any], *, source: str = DEFAULT_SOURCE) -> None:
         """Report usage by slice id: a state such as `idle` or `busy`, or one usage per host."""
-        for part in usage_parts(usage):
-            await self._calls.signal(names.USAGE, UsageMessage(usage=part))
+        await self.report(usage=usage, source=source)
 
-    async def confirm_drain(self, *slice_ids: str) -> None:
+    async def confirm_drain(self, *slice_ids: str, source: str = DEFAULT_SOURCE) -> None:
         """Confirm that nothing runs on these slices any more, so that their drains can complete."""
-        await self._calls.signal(names.CONFIRM_DRAIN, ConfirmDrainMessage(slices=slice_ids))
+        await self.report(confirmed=slice_ids, source=source)
+
+    async def forget_source(self, source: str) -> Done:
+        """End a source that is gone: its demand, and what it reported about slices. Raises `Refused` if there is none."""
+        self._reporter.forget(source)
+        return await self._order(names.FORGET_SOURCE, ForgetSourceMessage(source=source))
 
     # Queries.
 
     async def status(self, since: int | None = None) -> ClusterStatus:
         """The cluster's status. If `since` is still the current version, only the version, with `changed=False`."""
-        sent = {source: outbox.stamp for source, outbox in self._outboxes.items() if outbox.is_delivered}
-        status = await self._calls.query(names.STATUS, ClusterStatus, StatusRequest(since=since))
-        self._note(status, sent)
-        return status
+        return await self._reporter.status(since)
 
     async def decision(self) -> DecisionSummary:
         """The decision on the current state, with reasons. For a large cluster it is computed here, from the dump."""
@@ -168,13 +187,16 @@ class AutoscalerClient:
         return await asyncio.to_thread(_summary_of, await self.dump())
 
     async def explain(self, task_id: str) -> Explanation:
-        """Where one task is placed, or why it is not. For a large cluster it is computed here, from the dump."""
+        """Where a task, a gang, or all tasks whose ids begin with the text are placed, or why they are not.
+
+        For a large cluster it is computed here, from the dump.
+        """
         try:
-            return await self._calls.query(names.EXPLAIN, Explanation, task_id)
+            return await self._calls.query(names.EXPLAIN, Explanation, ExplainRequest(task_id=task_id))
         except Refused as refused:
             if refused.code is not ErrorCode.CLUSTER_TOO_LARGE:
                 raise
-        return await asyncio.to_thread(explain, await self.dump(), task_id)
+        return await asyncio.to_thread(_explanation_of, await self.dump(), task_id)
 
     async def slices(
         self, *, group: str | None = None, state: str | None = None, page: int = 1, page_size: int = 200
@@ -259,42 +281,22 @@ class AutoscalerClient:
         """Return once a deleted cluster's autoscaler has ended."""
         await self._calls.end()
 
-    def _outbox(self, source: str) -> DemandMessages:
-        return self._outboxes.setdefault(source, DemandMessages(source, self._epoch))
-
-    async def _submit(self, outbox: DemandMessages, demand: Any) -> Accepted:
-        accepted: Accepted | None = None
-        for message in outbox.messages(demand):
-            accepted = await self._calls.update(names.SUBMIT_DEMAND, message, Accepted)
-        assert accepted is not None
-        outbox.delivered(demand)
-        return accepted
-
-    async def _check(self, source: str) -> None:
-        """Query from time to time whether demand sent by signal was applied."""
-        if source in self._outboxes and time.monotonic() - self._checked > CHECKED_AFTER_SECONDS:
-            await self.status()
-
-    def _note(self, status: ClusterStatus, sent: Mapping[str, tuple[int, int]]) -> None:
-        """Schedule a snapshot for each source whose applied revision is not the one sent: lost, reset, or sent by another client.
-
-        Sources that sent something while the query was in flight are skipped.
-        """
-        if not status.changed:
-            return
-        self._checked = time.monotonic()
-        for source, outbox in self._outboxes.items():
-            applied = status.demand.get(source)
-            if sent.get(source) != outbox.stamp:
-                continue
-            if applied is None or applied.resync_needed or (applied.epoch, applied.revision) != outbox.stamp:
-                outbox.start_new_epoch(after=applied.epoch if applied else -1)
-
     async def _order(self, name: str, message: Any) -> Done:
         return await self._calls.update(name, message, Done)
 
 
 def _summary_of(state: AutoscalerState) -> DecisionSummary:
+    state = _at_present(state)
     view = snapshot_of(state)
     decision = decide(view.snapshot)
-    return summarize(decision, view.demand, remedies_for(view.snapshot, decision))
+    held = held_because(state, state.now)
+    return summarize(decision, view.demand, remedies_for(view.snapshot, decision), held=held)
+
+
+def _explanation_of(state: AutoscalerState, task_id: str) -> Explanation:
+    return explain(_at_present(state), task_id)
+
+
+def _at_present(state: AutoscalerState) -> AutoscalerState:
+    """The state at this moment; a dump has the time of the workflow's last event."""
+    return apply(state, TimePassed(at=max(state.now, datetime.now(UTC))))

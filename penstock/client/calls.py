@@ -30,6 +30,14 @@ _NOT_READY = b"WorkflowNotReadyFailure"
 """Temporal's mark for an update that reached a run about to continue as new."""
 _UNPROCESSED = "UnprocessedUpdate"
 """Temporal's mark for an update that a worker received and did not answer: no workflow has processed it."""
+UPDATES_AT_ONCE = 8
+"""Updates that one client has in flight; further ones wait. Temporal takes 10 per workflow: two are left for other clients."""
+_TOO_MANY = "updates"
+"""In Temporal's refusal of an update because 10 are in flight, or because a run about to continue as new has had 2,000."""
+_TOO_MANY_QUERIES = "query buffer is full"
+"""In Temporal's refusal of a query because others wait for the workflow task that is under way."""
+_ABORTED = "update was aborted"
+"""In Temporal's refusal of an update that no worker took in time."""
 
 T = TypeVar("T")
 
@@ -40,6 +48,7 @@ class Calls:
     def __init__(self, client: Client, cluster: str) -> None:
         self._client = client
         self._cluster = cluster
+        self._updates = asyncio.Semaphore(UPDATES_AT_ONCE)
 
     async def end(self) -> None:
         """Return once the workflow has ended."""
@@ -51,25 +60,34 @@ class Calls:
         return self._client.get_workflow_handle(names.autoscaler_id(self._cluster))
 
     async def update(self, name: str, message: Any, result: type[T]) -> T:
-        """Send an update. Retried when it reaches a run that is about to continue as new: all updates are idempotent."""
+        """Send an update, after those of this client that are in flight.
+
+        Retried when it reaches a run that is about to continue as new, which is safe because all updates are idempotent; and,
+        for as long as the caller waits, while other clients fill the server's limit of updates in flight or no worker runs.
+        """
+        fitting, attempt = _fitting(name, message), 0
         with self._client_errors():
-            for attempt in range(TRIES):
-                try:
-                    answer: T = await self._handle.execute_update(name, _fitting(name, message), result_type=result)
-                    return answer
-                except RPCError as error:
-                    if _NOT_READY not in error.raw_grpc_status or attempt == TRIES - 1:
-                        raise
-                except WorkflowUpdateFailedError as error:
-                    if not _is_unprocessed(error) or attempt == TRIES - 1:
-                        raise
-                await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
-        raise AssertionError("the last attempt returns or raises")
+            async with self._updates:
+                while True:
+                    try:
+                        answer: T = await self._handle.execute_update(name, fitting, result_type=result)
+                        return answer
+                    except RPCError as error:
+                        crowded = _is_crowded(error)
+                        if not crowded and (_NOT_READY not in error.raw_grpc_status or attempt >= TRIES - 1):
+                            raise
+                    except WorkflowUpdateFailedError as error:
+                        crowded = False
+                        if not _is_unprocessed(error) or attempt >= TRIES - 1:
+                            raise
+                    await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2 ** min(attempt, TRIES), LONGEST_PAUSE_SECONDS))
+                    attempt += not crowded
 
     async def query(self, name: str, result: type[T], *arguments: Any) -> T:
-        """The answer of the current run."""
+        """The answer of the current run. Asked again, for as long as the caller waits, while too many others are asking."""
         with self._client_errors():
-            for attempt in range(TRIES):
+            attempt = 0
+            while attempt < TRIES:
                 try:
                     answer: T = await self._handle.query(
                         name, args=arguments, result_type=result, reject_condition=QueryRejectCondition.NOT_OPEN
@@ -78,7 +96,11 @@ class Calls:
                 except WorkflowQueryRejectedError as rejected:
                     if rejected.status != WorkflowExecutionStatus.CONTINUED_AS_NEW or attempt == TRIES - 1:
                         raise
-                    # The run has just continued as new; the next attempt reaches the new run.
+                    attempt += 1  # The run has just continued as new; the next attempt reaches the new run.
+                except RPCError as error:
+                    if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED or _TOO_MANY_QUERIES not in error.message:
+                        raise
+                    await asyncio.sleep(LONGEST_PAUSE_SECONDS)
         raise AssertionError("the last attempt returns or raises")
 
     async def signal(self, name: str, message: Any) -> None:
@@ -106,6 +128,12 @@ class Calls:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise NoSuchCluster(self._cluster) from None
             raise
+
+
+def _is_crowded(error: RPCError) -> bool:
+    """Whether the workflow has too many updates in flight, or nobody takes them: sent again, the update fits at some time."""
+    crowded = error.status is RPCStatusCode.RESOURCE_EXHAUSTED and _TOO_MANY in error.message
+    return crowded or _ABORTED in error.message
 
 
 def _is_unprocessed(error: WorkflowUpdateFailedError) -> bool:

@@ -1,24 +1,35 @@
 """Build the demand messages of one source: snapshots, deltas, and parts that fit Temporal's size limit."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain, repeat
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from penstock.client.errors import Refused
+from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import LARGEST_MESSAGE, DemandMessage, UsageMessage, size_of
-from penstock.contract.tasks import DemandItem, demand_of
+from penstock.contract.problems import BadMessage
+from penstock.contract.tasks import DemandItem, demand_of, invalid_tasks
 from penstock.model.demand import Demand
-from penstock.model.demand_builder import DemandBuilder, joined, without
+from penstock.model.demand_builder import DemandBuilder, inserted, joined, only, without
 from penstock.model.gc_pause import gc_paused
-from penstock.model.runs import Run
 
 Tasks = Demand | Sequence[DemandItem | Mapping[str, Any]]
 """Pending tasks, most urgent first: as in a demand file, or as a `Demand`."""
 
 
 def as_demand(tasks: Tasks) -> Demand:
-    """The tasks as demand. A task that cannot be parsed becomes an entry that says why."""
-    return tasks if isinstance(tasks, Demand) else demand_of(tasks)
+    """The tasks as demand; raises `Refused` with the field and the fix if one is invalid, so that nothing is sent."""
+    try:
+        demand = tasks if isinstance(tasks, Demand) else demand_of(tasks)
+    except BadMessage as bad:
+        raise Refused(str(bad), ErrorCode.BAD_INPUT) from None
+    problem = invalid_tasks(demand)
+    if problem is not None:
+        raise Refused(problem, ErrorCode.BAD_INPUT)
+    return demand
 
 
 class DemandMessages:
@@ -27,8 +38,9 @@ class DemandMessages:
     An epoch begins with a snapshot, so a source that restarts takes a newer epoch and needs to remember nothing.
     """
 
-    def __init__(self, source: str, epoch: int) -> None:
+    def __init__(self, source: str, epoch: int, lease_seconds: float | None = None) -> None:
         self.source = source
+        self._lease_seconds = lease_seconds
         self.epoch = epoch
         self.revision = 0
         self._sent: Demand | None = None
@@ -43,10 +55,16 @@ class DemandMessages:
         """Whether the last revision was sent completely, so that the next may be a delta."""
         return self._sent is not None
 
+    @property
+    def has_demand(self) -> bool:
+        """Whether any demand was sent last."""
+        return self._sent is not None and bool(self._sent.task_ids)
+
     def holds(self, demand: Demand) -> bool:
         """Whether exactly this demand was sent last."""
         return self._sent is not None and self._sent == demand
 
+    @gc_paused
     def messages(self, demand: Demand) -> tuple[DemandMessage, ...]:
         """The messages of the next revision. Call `delivered` once all of them are sent."""
         base, before = self.revision, self._sent
@@ -71,18 +89,54 @@ class DemandMessages:
 
     def _delta(self, base: int, before: Demand, demand: Demand) -> DemandMessage | None:
         """The difference, if it is small and reproduces exactly this demand, order included."""
-        old, new = set(before.task_ids), set(demand.task_ids)
-        removed = tuple(task for task in before.task_ids if task not in new)
-        if 2 * (len(removed) + len(new - old)) > len(new):
+        gone, come = before.members - demand.members, demand.members - before.members
+        if _is_large(gone, come, demand):
             return None
-        added = without(demand, old)
-        if _rebuilt([without(before, set(removed)), added]) != _rebuilt([demand]):
-            return None
-        message = self._message(base=base, removed=removed, demand=added)
+        added, positions, wanted = only(demand, come), list[int](), _rebuilt([demand])
+        if _rebuilt([without(before, gone), added]) != wanted:
+            changed = _changed(before, demand)
+            gone, come = gone | changed, come | changed
+            if _is_large(gone, come, demand):
+                return None
+            added, positions = only(demand, come), _positions(demand, come)
+            left = without(before, gone)
+            if len(positions) != added.entry_starts[-1] or _rebuilt([inserted(left, added, positions)]) != wanted:
+                return None
+        removed = tuple(task for task in before.task_ids if task in gone) if gone else ()
+        message = self._message(base=base, removed=removed, demand=added, positions=tuple(positions))
         return message if size_of(message) <= LARGEST_MESSAGE else None
 
     def _message(self, **content: Any) -> DemandMessage:
-        return DemandMessage(source=self.source, epoch=self.epoch, revision=self.revision, **content)
+        stamp = {"epoch": self.epoch, "revision": self.revision}
+        return DemandMessage(source=self.source, lease=self._lease_seconds, **stamp, **content)
+
+
+def _is_large(gone: AbstractSet[str], come: AbstractSet[str], demand: Demand) -> bool:
+    """Whether a change is so large that a snapshot is hardly larger."""
+    return 2 * (len(gone) + len(come)) > len(demand.task_ids)
+
+
+def _changed(before: Demand, demand: Demand) -> frozenset[str]:
+    """Tasks in both demands that want something else now."""
+    shapes = dict(zip(before.task_ids, _shapes(before), strict=True))
+    pairs = zip(demand.task_ids, _shapes(demand), strict=True)
+    return frozenset(task for task, shape in pairs if shapes.get(task, shape) != shape)
+
+
+def _shapes(demand: Demand) -> Iterator[tuple[object, ...]]:
+    """The key of each task's shape, in order."""
+    keys = [shape.key for shape in demand.workload.shapes]
+    return chain.from_iterable(repeat(keys[run.shape], run.entries * run.pending) for run in demand.workload.runs)
+
+
+def _positions(demand: Demand, task_ids: AbstractSet[str]) -> list[int]:
+    """The positions of the entries that the tasks belong to, among all entries."""
+    return [
+        demand.entry_starts[number] + i
+        for number in demand.runs_of(task_ids)
+        for i in range(demand.workload.runs[number].entries)
+        if not task_ids.isdisjoint(demand.span_task_ids(number, i, 1))
+    ]
 
 
 def _rebuilt(demands: Sequence[Demand]) -> Demand:
@@ -104,26 +158,8 @@ def in_parts(demand: Demand, largest: int = LARGEST_MESSAGE) -> list[Demand]:
 def _entries(demand: Demand, first: int, end: int) -> Demand:
     """Entries `first` to `end` of the demand."""
     builder = DemandBuilder()
-    for start, run, ids, gangs in _pieces_with_starts(demand):
-        low, high = max(first - start, 0), min(end - start, run.entries)
-        if low < high:
-            builder.add(
-                demand.workload.shapes[run.shape],
-                ids[low * run.pending : high * run.pending],
-                entries=high - low,
-                gang_ids=gangs[low:high],
-                apart=run.apart,
-                fault=run.fault,
-            )
+    builder.extend_entries(demand, first, end)
     return builder.build()
-
-
-def _pieces_with_starts(demand: Demand) -> Iterator[tuple[int, Run, tuple[str, ...], tuple[str, ...]]]:
-    """Every run with the position of its first entry and its ids."""
-    start = 0
-    for run, ids, gangs in demand.pieces():
-        yield start, run, ids, gangs
-        start += run.entries
 
 
 def usage_parts(usage: Mapping[str, Any]) -> list[dict[str, Any]]:

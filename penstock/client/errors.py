@@ -21,6 +21,16 @@ class Refused(ClientError):
         super().__init__(message, code)
 
 
+class NotSent(ClientError):
+    """Demand may not have reached the Temporal server, which does not answer. Submit it again: that is safe."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        super().__init__(
+            f"demand of source {source!r} was not sent: the Temporal server does not answer ({problem}); submit it again",
+            ErrorCode.NO_SERVER,
+        )
+
+
 class NoSuchCluster(ClientError, LookupError):
     """No autoscaler of that name runs."""
 

@@ -8,9 +8,10 @@ from pydantic import ValidationError, model_validator
 
 from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, problems_of
-from penstock.contract.tasks import DemandItem
+from penstock.contract.tasks import DemandItem, too_many
 from penstock.model.demand import Demand
 from penstock.model.demand_builder import build_demand
+from penstock.model.shape import MOST_TASKS
 from penstock.model.value import JsonSchema, Value
 
 
@@ -38,6 +39,10 @@ def load_demand(path: Path) -> Demand:
         items = DemandFile.model_validate(document.data).tasks
     except ValidationError as error:
         raise BadInput(problems_of(error, DemandFile, document.file, document.lines)) from None
+    wanted = sum(item.tasks for item in items)
+    if wanted > MOST_TASKS:
+        largest = max(range(len(items)), key=lambda i: items[i].tasks)
+        raise BadInput([document.problem(("tasks", largest), f"{too_many(wanted)}; check count and gang.size")])
     demand = build_demand(part for item in items for part in item.parts())
     if demand.duplicate is not None:
         message = f"task id {demand.duplicate!r} appears twice; give every task its own id"

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
-from penstock.model.cluster import ClusterConfig, Where
+from penstock.model.cluster import MOST_SLICES, ClusterConfig, Where
 from penstock.model.slices import Health, HostUsage, RecentLaunch, Slice, SliceUsage, StandingRequest
 from penstock.model.units import Moment, Positive
 from penstock.model.value import Value
@@ -96,6 +96,10 @@ def load_slices(path: Path) -> LoadedSlices:
         loaded = LoadedSlices(SlicesFile.model_validate(document.data), document)
     except ValidationError as error:
         raise BadInput(problems_of(error, SlicesFile, document.file, document.lines)) from None
+    counts = [item.count for item in loaded.content.slices]
+    if sum(counts) > MOST_SLICES:
+        message = f"{sum(counts)} slices are more than the {MOST_SLICES} that one file may hold; check count"
+        raise BadInput([document.problem(("slices", counts.index(max(counts)), "count"), message)])
     problems = _repetitions(loaded)
     if problems:
         raise BadInput(problems)
@@ -106,8 +110,9 @@ def _repetitions(loaded: LoadedSlices) -> list[Problem]:
     content, document = loaded
     names = Counter(piece.id for piece in content.all_slices())
     found = [document.problem(("slices",), f"slice id {n!r} appears twice; ids are unique") for n, k in names.items() if k > 1]
-    owners = [request.owner for request in content.standing]
-    for i, owner in enumerate(owners):
-        if owner in owners[:i]:
-            found.append(document.problem(("standing", i, "owner"), f"{owner!r} has a request already; merge them"))
+    owners: set[str] = set()
+    for i, request in enumerate(content.standing):
+        if request.owner in owners:
+            found.append(document.problem(("standing", i, "owner"), f"{request.owner!r} has a request already; merge them"))
+        owners.add(request.owner)
     return found
