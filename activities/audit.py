@@ -1,9 +1,8 @@
 """Audits: reconcile the cloud's resources at one location with the ledger and the running slice workflows."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
@@ -12,6 +11,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from activities.providers.open_providers import Providers
 from activities.providers.port import Invalid, Listing, Order, PermissionDenied, Provider, ProviderError, Ref
 from activities.provision import failure_of
+from activities.slice_reports import REPORTS_AT_ONCE, in_batches, send_reports
 from activities.temporal_reads import (
     CachedReadings,
     ClusterReading,
@@ -22,13 +22,11 @@ from activities.temporal_reads import (
     state_of,
 )
 from penstock.contract import names
+from penstock.contract.answers import LocationProblem, ProblemKind
 from penstock.contract.inventories import LocationReport, WatchedLocation
 from penstock.contract.requests import AuditRequest
-from penstock.contract.slices import SliceReport, SliceReports
 from penstock.core.slices.audit import AuditFindings, audit_findings
 from penstock.core.slices.lifecycle import report_of
-from penstock.core.state.blocks import after_listing
-from penstock.core.state.specs import is_configured, locations_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import Phase
 from penstock.model.sightings import Sighting
@@ -36,13 +34,6 @@ from penstock.model.slices import Slice
 
 LEAST_PAUSE_SECONDS = 0.02
 """Least pause between two listings, whatever is configured."""
-REPORTS_AT_ONCE = 200
-"""Slice reports, or orphans, in one signal: few signals, each far below the size limit of a message."""
-HOSTS_AT_ONCE = 2000
-"""Hosts of the reports or orphans in one signal, unless a single one has more."""
-
-WithHosts = TypeVar("WithHosts", Sighting, SliceReport)
-
 LocationsCallback = Callable[[Sequence[WatchedLocation]], object]
 """Callback with every location in use; called before the first order there and repeatedly after, so it must be idempotent."""
 
@@ -62,7 +53,7 @@ class Audit:
         """
         if reading.state is None:
             return None
-        suspects = self._findings(listing.items, reading.state, running=reading.running, complete=listing.complete)
+        suspects = self._findings(listing.items, reading, running=reading.running, complete=listing.complete)
         found = await self._confirmed(listing, suspects, reading) if any(suspects) else suspects
         if found is None:
             return None
@@ -72,24 +63,26 @@ class Audit:
             at=datetime.now(UTC),
             complete=listing.complete,
             asked=asked,
-            orphans=tuple(self._to_adopt(found, reading.state)),
+            orphans=tuple(self._to_adopt(found, reading)),
             missing=found.missing,
         )
 
-    def _to_adopt(self, found: AuditFindings, state: AutoscalerState) -> Sequence[Sighting]:
+    def _to_adopt(self, found: AuditFindings, reading: ClusterReading) -> Sequence[Sighting]:
         """Orphans that need a workflow: not those that are already being deleted.
 
         At a location that is no longer configured, only as many as one signal carries; the next audit reports the rest.
         """
         lasting = [sighting for sighting in found.orphans if sighting.phase is not Phase.DELETING]
-        return lasting if is_configured(self._location, state.config) else lasting[:REPORTS_AT_ONCE]
+        return lasting if self._location.key in reading.locations else lasting[:REPORTS_AT_ONCE]
 
     def _findings(
-        self, sightings: Sequence[Sighting], state: AutoscalerState, *, running: Iterable[str], complete: bool
+        self, sightings: Sequence[Sighting], reading: ClusterReading, *, running: Collection[str], complete: bool
     ) -> AuditFindings:
-        present = {sighting.slice_id for sighting in sightings}
-        ours = [piece for piece in state.slices if piece.id in present or may_be_at(self._location, state, piece)]
-        return audit_findings(sightings, ledger=ours, running={*running}, complete=complete)
+        assert reading.state is not None
+        ours = {piece.id: piece for piece in reading.slices_at(self._location.key)}
+        known = reading.state.by_id
+        ours |= {sighting.slice_id: known[sighting.slice_id] for sighting in sightings if sighting.slice_id in known}
+        return audit_findings(sightings, ledger=tuple(ours.values()), running=running, complete=complete)
 
     async def _confirmed(self, listing: Listing, suspects: AuditFindings, reading: ClusterReading) -> AuditFindings | None:
         """The findings that still hold after reading the workflows, then the cloud, then the ledger again, in this order.
@@ -104,7 +97,8 @@ class Audit:
         if state is None:
             return None
         left = [sighting for sighting in listing.items if exists.get(sighting.slice_id, True)]
-        found = self._findings(left, state, running={*reading.running, *running}, complete=listing.complete)
+        fresh = ClusterReading(state, reading.running)
+        found = self._findings(left, fresh, running={*reading.running, *running}, complete=listing.complete)
         return await self._without_unchecked(found, exists, state)
 
     async def _running(self, groups: dict[str, str]) -> set[str]:
@@ -164,13 +158,6 @@ def ref_at(location: WatchedLocation, group: str, slice_id: str) -> Ref:
     return Order(cluster=location.cluster, group=group, slice=slice_id, location=location.name).ref
 
 
-def may_be_at(location: WatchedLocation, state: AutoscalerState, piece: Slice) -> bool:
-    """Whether a slice can be at the location. Only its workflow knows where a slice of an unknown group is."""
-    group = state.config.group(piece.group) if state.config else None
-    where = piece.location or (group.location if group else None)
-    return where is None or where.key == location.key
-
-
 async def send_location(client: Client, cluster: str, report: LocationReport) -> None:
     """Send the report of an audit to the autoscaler."""
     for part in parts_of(report):
@@ -179,38 +166,19 @@ async def send_location(client: Client, cluster: str, report: LocationReport) ->
 
 def parts_of(report: LocationReport) -> list[LocationReport]:
     """The report as signals of bounded size. Only the last is marked complete, for a recovery that awaits the whole."""
-    batches = _batches(report.orphans) or [()]
+    batches = in_batches(report.orphans) or [()]
     part = report.model_copy(update={"missing": (), "complete": False, "asked": None})
     parts = [part.model_copy(update={"orphans": batch}) for batch in batches[:-1]]
     return [*parts, report.model_copy(update={"orphans": batches[-1]})]
 
 
-async def send_reports(client: Client, cluster: str, reports: Sequence[SliceReport]) -> None:
-    """Send reports of slices to their autoscaler."""
-    for batch in _batches(reports):
-        await signal_if_running(client, names.autoscaler_id(cluster), names.SLICES_REPORTED, SliceReports(reports=batch))
-
-
-def _batches(items: Sequence[WithHosts]) -> list[tuple[WithHosts, ...]]:
-    """The items in batches that fit a signal: a bounded number of items, and of their hosts."""
-    batches: list[tuple[WithHosts, ...]] = []
-    hosts = 0
-    for item in items:
-        hosts += len(item.hosts)
-        if not batches or len(batches[-1]) >= REPORTS_AT_ONCE or hosts > HOSTS_AT_ONCE:
-            batches.append(())
-            hosts = len(item.hosts)
-        batches[-1] += (item,)
-    return batches
-
-
 class AuditActivities:
     """The activity that audits a location for a recovery, or before a cluster ends."""
 
-    def __init__(self, client: Client, providers: Providers) -> None:
+    def __init__(self, client: Client, providers: Providers, readings: CachedReadings) -> None:
         self._client = client
         self._providers = providers
-        self._readings = CachedReadings(client)
+        self._readings = readings
 
     @activity.defn(name=names.AUDIT)
     async def audit(self, request: AuditRequest) -> bool:
@@ -236,7 +204,7 @@ class AuditActivities:
         Before a cluster ends, a listing that shows a resource of it does not count for the recovery. Its orphans are reported.
         """
         reading = await self._readings.of(request.location.cluster, oldest_seconds=0)
-        location = configured_location(request.location, reading.state)
+        location = reading.locations.get(request.location.key, request.location)
         recovery = reading.state.recovery if reading.state else None
         if recovery is None or recovery.id != request.recovery:
             return None
@@ -250,21 +218,19 @@ class AuditActivities:
                 await report_refusal(self._client, location, error, asked=request.recovery)
             raise refusal(location, error) from error
         except ProviderError as error:
+            await self._tell(location, reading, request, str(error))
             raise ApplicationError(f"{location.key} cannot be listed: {error}", type=type(error).__name__) from error
 
-
-def configured_location(location: WatchedLocation, state: AutoscalerState | None) -> WatchedLocation:
-    """The location with its present configuration; unchanged if no group is configured there any more."""
-    config = state.config if state else None
-    return next((other for other in locations_of(config) if other.key == location.key), location) if config else location
+    async def _tell(self, location: WatchedLocation, reading: ClusterReading, request: AuditRequest, message: str) -> None:
+        """Report once that the cloud does not answer: the recovery waits for it, so the status must say so at once."""
+        if reading.state is not None and location.key not in reading.state.location_problems:
+            await report_silence(self._client, location, message, since=datetime.now(UTC), asked=request.recovery)
 
 
 def was_refused(location: WatchedLocation, state: AutoscalerState | None) -> bool:
-    """Whether groups of the location are blocked because it could not be listed."""
-    config = state.config if state else None
-    if state is None or config is None or not any(block.looking for block in state.blocks):
-        return False
-    return after_listing(state.blocks, [group for group in config.groups if group.location.key == location.key]) != state.blocks
+    """Whether the autoscaler was told that the cloud refuses to list the location."""
+    problem = state.location_problems.get(location.key) if state else None
+    return problem is not None and problem.kind is ProblemKind.REFUSED
 
 
 def refusal(location: WatchedLocation, error: PermissionDenied | Invalid) -> ApplicationError:
@@ -275,6 +241,16 @@ def refusal(location: WatchedLocation, error: PermissionDenied | Invalid) -> App
         next_retry_delay=timedelta(seconds=location.rules.audit_seconds),
         category=ApplicationErrorCategory.BENIGN,
     )
+
+
+async def report_silence(
+    client: Client, location: WatchedLocation, message: str, *, since: datetime, asked: str | None = None
+) -> None:
+    """Report to the autoscaler that the cloud does not answer for a location."""
+    problem = LocationProblem(kind=ProblemKind.NO_ANSWER, since=since, message=message)
+    now = datetime.now(UTC)
+    report = LocationReport(location=location.location, at=now, complete=False, asked=asked, problem=problem)
+    await send_location(client, location.cluster, report)
 
 
 async def report_refusal(

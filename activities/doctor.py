@@ -11,21 +11,30 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from activities.clock_skew import compare_clocks
+from activities.clock_skew import worker_clock
+from activities.listings import ask_each
 from activities.providers.open_providers import Providers
 from activities.providers.port import Invalid, PermissionDenied, ProviderError
 from activities.providers.runtime import SampleOrder, runtime_of
 from activities.provision import order_of
 from activities.temporal_reads import gather_limited, state_of
+from penstock.client.workers import polling_workers
 from penstock.contract import names
-from penstock.contract.answers import DoctorReport, Finding
+from penstock.contract.answers import DoctorReport, Finding, ProblemKind
 from penstock.contract.inventories import WatchedLocation
 from penstock.core.answers.status import status_of
 from penstock.core.state.specs import locations_of, spec_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Availability
-from penstock.wording import counted
+from penstock.wording import counted, listed
+
+_PROBLEM_FIXES = {
+    ProblemKind.NOT_WATCHED: "correct the group's zone or provider: penstock config apply FILE; it is retried by itself",
+    ProblemKind.NO_ANSWER: "check that the workers can reach the cloud; its groups buy again once it answers",
+    ProblemKind.REFUSED: "give the worker's credentials access, or correct the group's provider",
+}
+"""What an operator can do about a location that cannot be watched."""
 
 
 class _Account(NamedTuple):
@@ -45,18 +54,28 @@ class DoctorActivities:
 
     @activity.defn(name=names.RUN_DOCTOR)
     async def doctor(self) -> DoctorReport:
-        """Check the namespace, the clocks, and every cluster, account and location."""
-        server = compare_clocks("Temporal's clock", theirs=activity.info().started_time, within=0.0)
+        """Check the namespace, and every cluster, account and location."""
         clusters = await self._clusters()
         states = await gather_limited(clusters, lambda cluster: state_of(self._client, cluster))
         running = {cluster: state for cluster, state in zip(clusters, states, strict=True) if state is not None}
         configs = [state.config for state in running.values() if state.config]
-        found = [await self._attributes(), server]
+        found = [await self._attributes()]
         found += [finding for cluster, state in running.items() for finding in _cluster(cluster, state)]
         found += [finding for several in await gather_limited(_accounts(configs), _account) for finding in several]
         locations = [location for config in configs for location in locations_of(config)]
-        found += [finding for several in await gather_limited(locations, self._location) for finding in several]
+        answers = zip(locations, await ask_each(locations, self._location), strict=True)
+        found += [finding for location, answer in answers for finding in _of_location(location, answer)]
         return DoctorReport(at=datetime.now(UTC), findings=tuple(found))
+
+    @activity.defn(name=names.LIST_WORKERS)
+    async def list_workers(self) -> dict[str, float]:
+        """Seconds since each worker of this task queue last polled, by its identity."""
+        return await polling_workers(self._client, activity.info().task_queue)
+
+    @activity.defn(name=names.READ_CLOCK)
+    async def read_clock(self) -> Finding:
+        """Compare the clock of this process with Temporal's. It runs on the process's own task queue."""
+        return worker_clock(self._client.identity, temporal=activity.info().started_time)
 
     async def _clusters(self) -> list[str]:
         query = f"WorkflowType = '{names.AUTOSCALER}' AND ExecutionStatus = 'Running'"
@@ -80,12 +99,9 @@ class DoctorActivities:
         """Whether a location can be listed, and whether it has resources with wrong labels."""
         subject = f"{location.cluster}: {location.key}"
         began = time.monotonic()
-        try:
-            provider = await self._providers.of(location.provider, location.settings)
-            listing = await provider.list(location.name, cluster=location.cluster)
-            mislabelled = await provider.mislabelled(location.name, cluster=location.cluster)
-        except ProviderError as error:
-            return [Finding(subject=subject, ok=False, message=str(error), fix=_fix(error, location))]
+        provider = await self._providers.of(location.provider, location.settings)
+        listing = await provider.list(location.name, cluster=location.cluster)
+        mislabelled = await provider.mislabelled(location.name, cluster=location.cluster)
         message = f"{counted(len(listing.items), 'resource')}, listed in {time.monotonic() - began:.2f} s"
         found = [Finding(subject=subject, ok=True, message=message)]
         if not listing.complete:
@@ -98,13 +114,25 @@ class DoctorActivities:
         return found
 
 
+def _of_location(location: WatchedLocation, answer: list[Finding] | ProviderError) -> list[Finding]:
+    """What is found of a location, or why it cannot be listed."""
+    if not isinstance(answer, ProviderError):
+        return answer
+    subject = f"{location.cluster}: {location.key}"
+    return [Finding(subject=subject, ok=False, message=str(answer), fix=_fix(answer, location))]
+
+
 def _cluster(cluster: str, state: AutoscalerState) -> list[Finding]:
     """Whether the cluster works, and which of its groups are blocked until an operator fixes something."""
     message = f"{counted(len(state.slices), 'slice')}, configuration {state.config_revision}"
     found = [Finding(subject=cluster, ok=True, message=message)]
     if state.recovery is not None:
-        waited = ", ".join(state.recovery.waiting) or "its slices' reports"
+        recovering = status_of(state).recovery
+        assert recovering is not None
+        waited = listed(recovering.waiting_for)
         found = [Finding(subject=cluster, ok=False, message=f"recovers: {state.recovery.reason}", fix=f"it waits for {waited}")]
+    for key, problem in sorted(state.location_problems.items()):
+        found.append(Finding(subject=f"{cluster}: {key}", ok=False, message=str(problem), fix=_PROBLEM_FIXES[problem.kind]))
     disabled = [group for group in status_of(state).groups if group.availability is Availability.DISABLED]
     fix = "fix it, then: penstock clear-block --cluster " + cluster
     found += [Finding(subject=f"{cluster}: {group.name}", ok=False, message=group.reason, fix=fix) for group in disabled]

@@ -7,6 +7,7 @@ from temporalio import activity
 from temporalio.common import MetricMeter
 
 from penstock.contract import metrics
+from penstock.contract.inventories import WatchedLocation
 from penstock.contract.metrics import Metric
 from penstock.contract.orders import Orders
 from penstock.core.state.state import AutoscalerState
@@ -30,8 +31,8 @@ class EvaluationMetrics:
             metrics.EVALUATION_SECONDS.name, metrics.EVALUATION_SECONDS.description, metrics.EVALUATION_SECONDS.unit
         )
         histogram.record(orders.seconds, {"cluster": cluster})
-        self._set(meter, metrics.ENTRIES, cluster, _outcomes(orders))
-        self._set(meter, metrics.UNMET, cluster, {(code.value,): entries for code, entries in orders.unmet.items()})
+        self._set(meter, metrics.TASKS, cluster, _outcomes(orders))
+        self._set(meter, metrics.UNMET, cluster, {(code.value,): tasks for code, tasks in orders.unmet.items()})
         self._set(meter, metrics.SLICES, cluster, _slices(state))
         self._set(meter, metrics.COST_PER_HOUR, cluster, {(): decision.cost_per_hour.before})
         self._set(meter, metrics.EVALUATED, cluster, {(): datetime.now(UTC).timestamp()})
@@ -49,6 +50,13 @@ def count_create_error(provider: str, kind: str) -> None:
     metric = metrics.CREATE_ERRORS
     counter = activity.metric_meter().create_counter(metric.name, metric.description, metric.unit)
     counter.add(1, {"provider": provider, "kind": kind})
+
+
+def count_failed_look(location: WatchedLocation, kind: str) -> None:
+    """Count one look at a location that failed."""
+    metric = metrics.LOCATION_FAILURES
+    counter = activity.metric_meter().create_counter(metric.name, metric.description, metric.unit)
+    counter.add(1, {"cluster": location.cluster, "location": location.key, "kind": kind})
 
 
 def _outcomes(orders: Orders) -> dict[Labels, int]:

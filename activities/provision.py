@@ -7,16 +7,18 @@ from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from activities.heartbeats import BEAT_SECONDS
 from activities.metrics import count_create_error
 from activities.providers import port
 from activities.providers.open_providers import Providers
 from activities.providers.port import FailureKind, Gone, Order, Queued, Sighting
+from activities.slice_reports import Reporter
 from activities.wakeups import Wakeups
 from penstock.contract import names
 from penstock.contract.metrics import TRANSIENT
-from penstock.contract.slices import CreateResult, DeleteResult, SliceSpec
+from penstock.contract.slices import CreateResult, DeleteResult, SliceReport, SliceSpec
 from penstock.model.failures import Failure
 
 MISTAKE_DELAY = timedelta(seconds=60)
@@ -28,9 +30,10 @@ T = TypeVar("T")
 class ProvisionActivities:
     """The activities of slices. They wake the watch of the location after a call that changed something there."""
 
-    def __init__(self, providers: Providers, wakeups: Wakeups) -> None:
+    def __init__(self, providers: Providers, wakeups: Wakeups, reporter: Reporter) -> None:
         self._providers = providers
         self._wakeups = wakeups
+        self._reporter = reporter
 
     @activity.defn(name=names.CREATE)
     async def create(self, spec: SliceSpec) -> CreateResult:
@@ -62,8 +65,11 @@ class ProvisionActivities:
         return seen
 
     @activity.defn(name=names.DELETE)
-    async def delete(self, spec: SliceSpec) -> DeleteResult:
-        """Delete the resource; returns whether it is gone. Every error is raised for a retry: no slice may be left behind."""
+    async def delete(self, spec: SliceSpec, last: SliceReport | None = None) -> DeleteResult:
+        """Delete the resource; returns whether it is gone. Every error is raised for a retry: no slice may be left behind.
+
+        If it is gone, the slice's last report goes to its autoscaler with those of other slices that end at this time.
+        """
         provider = await self._provider(spec)
         try:
             outcome = await _beating(provider.delete(order_of(spec).ref))
@@ -71,7 +77,16 @@ class ProvisionActivities:
             raise _repeatable(error) from error
         finally:
             self._wakeups.wake(spec.cluster, spec.location.key)
-        return DeleteResult(gone=isinstance(outcome, Gone))
+        gone = isinstance(outcome, Gone)
+        return DeleteResult(gone=gone, reported=gone and last is not None and await self._report(spec.cluster, last))
+
+    async def _report(self, cluster: str, last: SliceReport) -> bool:
+        """Whether the autoscaler has the report; if not, the slice goes on trying."""
+        try:
+            return await self._reporter.send(cluster, last)
+        except RPCError as error:
+            activity.logger.warning("the end of slice %s could not be reported: %s", last.slice_id, error)
+            return False
 
     async def _provider(self, spec: SliceSpec) -> port.Provider:
         """The provider of the slice. Invalid settings fail at once: a retry would not help."""

@@ -4,30 +4,59 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.contract import names
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.slices import SliceLifecycle
+from penstock.core.state.specs import locations_of
 from penstock.core.state.state import AutoscalerState
+from penstock.model.slices import Slice
 
 AT_ONCE = 16
 """Concurrent calls to Temporal or to a cloud: more gain nothing on either side."""
 QUERY_SECONDS = 20.0
 """Timeout of a query: a workflow that must be replayed first takes seconds."""
 
+_STATE = SearchAttributeKey.for_keyword(names.STATE_ATTRIBUTE)
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class ClusterReading(NamedTuple):
-    """The state of the autoscaler, None if none runs; and the groups of running slice workflows, by slice id."""
+class ClusterReading:
+    """The state of the autoscaler, None if none runs; and the groups of running slice workflows, by slice id.
 
-    state: AutoscalerState | None
-    running: dict[str, str]
+    Inventories of thousands of locations share one reading, so what each of them looks up is indexed by location once.
+    """
+
+    def __init__(self, state: AutoscalerState | None, running: dict[str, str]) -> None:
+        self.state = state
+        self.running = running
+
+    @cached_property
+    def locations(self) -> dict[str, WatchedLocation]:
+        """The configured locations, by key."""
+        config = self.state.config if self.state else None
+        return {location.key: location for location in locations_of(config)} if config else {}
+
+    def slices_at(self, location_key: str) -> list[Slice]:
+        """Slices that can be at the location. Only its workflow knows where a slice of an unknown group is."""
+        return [*self._slices.get(location_key, ()), *self._slices.get(None, ())]
+
+    @cached_property
+    def _slices(self) -> dict[str | None, list[Slice]]:
+        found: dict[str | None, list[Slice]] = {}
+        config = self.state.config if self.state else None
+        for piece in self.state.slices if self.state else ():
+            group = config.group(piece.group) if config else None
+            where = piece.location.key if piece.location else group.location_key if group else None
+            found.setdefault(where, []).append(piece)
+        return found
 
 
 class CachedReadings:
@@ -39,10 +68,11 @@ class CachedReadings:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def of(self, cluster: str, *, oldest_seconds: float) -> ClusterReading:
-        """The reading of a cluster, at most `oldest_seconds` old."""
+        """The reading of a cluster, at most `oldest_seconds` older than this call: all who wait for a reading share the next."""
+        asked = time.monotonic()
         async with self._locks.setdefault(cluster, asyncio.Lock()):
             read, reading = self._read.get(cluster, (0.0, ClusterReading(None, {})))
-            if cluster in self._read and time.monotonic() - read <= oldest_seconds:
+            if cluster in self._read and asked - read <= oldest_seconds:
                 return reading
             began = time.monotonic()
             reading = ClusterReading(await state_of(self._client, cluster), await running_slices(self._client, cluster))
@@ -94,20 +124,35 @@ async def _query(client: Client, workflow_id: str, question: str, kind: type[T])
 
 async def running_slices(client: Client, cluster: str) -> dict[str, str]:
     """The groups of running slice workflows, by slice id. The server's list may lag."""
+    return {slice_id: group for slice_id, (group, _) in (await told_states(client, cluster)).items()}
+
+
+async def told_states(client: Client, cluster: str) -> dict[str, tuple[str, str]]:
+    """The group of each running slice workflow, and the state that it last showed, by slice id. The server's list may lag."""
     query = f"{names.CLUSTER_ATTRIBUTE} = '{cluster}' AND WorkflowType = '{names.SLICE}' AND ExecutionStatus = 'Running'"
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     async for execution in client.list_workflows(query):
         group, _, slice_id = execution.id.removeprefix(f"{names.autoscaler_id(cluster)}/").partition("/")
-        found[slice_id] = group
+        found[slice_id] = group, execution.typed_search_attributes.get(_STATE, "")
     return found
 
 
-async def watched_locations(client: Client, cluster: str) -> list[WatchedLocation]:
-    """The locations that running inventories of the cluster watch, configured or not. The server's list may lag."""
+async def inventory_ids(client: Client, cluster: str) -> set[str]:
+    """Ids of the running inventories of the cluster. The server's list may lag."""
     query = f"{names.CLUSTER_ATTRIBUTE} = '{cluster}' AND WorkflowType = '{names.INVENTORY}' AND ExecutionStatus = 'Running'"
-    ids = [execution.id async for execution in client.list_workflows(query)]
-    found = await gather_limited(ids, lambda workflow_id: _query(client, workflow_id, names.LOCATION, WatchedLocation))
+    return {execution.id async for execution in client.list_workflows(query)}
+
+
+async def watched_locations(client: Client, cluster: str, *, known: Iterable[WatchedLocation]) -> list[WatchedLocation]:
+    """The locations that running inventories of the cluster watch beside the known ones, which need not be queried."""
+    ids = await inventory_ids(client, cluster) - {inventory_id_of(location) for location in known}
+    found = await gather_limited(sorted(ids), lambda workflow_id: _query(client, workflow_id, names.LOCATION, WatchedLocation))
     return [location for location in found if location is not None]
+
+
+def inventory_id_of(location: WatchedLocation) -> str:
+    """Workflow id of the location's inventory."""
+    return names.inventory_id(location.cluster, location.account, location.name)
 
 
 async def lifecycle_of(client: Client, cluster: str, group: str, slice_id: str) -> SliceLifecycle | None:
@@ -126,9 +171,9 @@ async def signal_if_running(client: Client, workflow_id: str, signal: str, messa
     return True
 
 
-async def gather_limited(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
-    """The results of `work` for every item, in order, at most `AT_ONCE` concurrently. The first error ends it."""
-    slots = asyncio.Semaphore(AT_ONCE)
+async def gather_limited(items: Iterable[T], work: Callable[[T], Awaitable[R]], *, at_once: int = AT_ONCE) -> list[R]:
+    """The results of `work` for every item, in order, at most `at_once` concurrently. The first error ends it."""
+    slots = asyncio.Semaphore(at_once)
 
     async def one(item: T) -> R:
         async with slots:

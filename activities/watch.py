@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
@@ -11,19 +11,20 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError
 
+from activities import slice_messages
 from activities.audit import (
     LEAST_PAUSE_SECONDS,
     Audit,
     LocationsCallback,
-    configured_location,
-    may_be_at,
     ref_at,
     refusal,
     report_refusal,
+    report_silence,
     send_location,
     was_refused,
 )
 from activities.heartbeats import beating
+from activities.metrics import count_failed_look
 from activities.providers.open_providers import Providers
 from activities.providers.port import (
     Invalid,
@@ -36,18 +37,21 @@ from activities.providers.port import (
     Sighting,
     Transient,
 )
-from activities.temporal_reads import CachedReadings, ClusterReading, gather_limited, lifecycle_of, signal_if_running
+from activities.slice_messages import SliceMessages
+from activities.temporal_reads import CachedReadings, ClusterReading, gather_limited, lifecycle_of
 from activities.wakeups import Wakeups
 from penstock.contract import names
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.requests import WatchRequest, WatchResult
 from penstock.core.slices import watch as reconciliation
 from penstock.core.slices.watch import Notification, NotifiedTable, Unconfirmed
-from penstock.core.state.specs import is_configured, locations_of
 from penstock.core.state.state import AutoscalerState
+from penstock.model.slices import Slice
 
 QUICK_LOOKS = 5
 """Quick looks after a wake-up: a cloud may take a moment to list what it has just accepted."""
+SILENCE_SECONDS = 30.0
+"""A location that cannot be listed for this long is reported; its groups buy nothing until it can. Shorter faults are common."""
 LONGEST_RETRY_SECONDS = 15.0
 """Between looks at a location that cannot be listed: `look` after the first failure, doubled up to this."""
 EMPTY_AUDITS = 2
@@ -58,13 +62,21 @@ class WatchActivities:
     """The activity that watches a location for one round."""
 
     def __init__(
-        self, client: Client, providers: Providers, wakeups: Wakeups, *, on_locations: LocationsCallback = lambda _: None
+        self,
+        client: Client,
+        providers: Providers,
+        wakeups: Wakeups,
+        readings: CachedReadings,
+        messages: SliceMessages,
+        *,
+        on_locations: LocationsCallback = lambda _: None,
     ) -> None:
         self._client = client
         self._providers = providers
         self._wakeups = wakeups
         self._on_locations = on_locations
-        self._readings = CachedReadings(client)
+        self._readings = readings
+        self._messages = messages
         self._watches: dict[tuple[str, str], _Watch] = {}
         """Watches of this process, so that a retry or the next round does not begin with an audit and new health checks."""
 
@@ -77,10 +89,14 @@ class WatchActivities:
         self._on_locations((request.location,))
         details = activity.info().heartbeat_details
         watch = self._watch_of(request.location, details[0] if details else request.known)
-        async with beating(lambda: (watch.packed,)):
-            result = await _until_shutdown(watch, self._providers, seconds=request.seconds)
+        try:
+            async with beating(lambda: (watch.packed,)):
+                result = await _until_shutdown(watch, self._providers, seconds=request.seconds)
+        except asyncio.CancelledError:
+            self._forget_watch(watch)
+            raise
         if result.done:
-            del self._watches[request.location.cluster, request.location.key]
+            self._forget_watch(watch)
         return result
 
     def _watch_of(self, location: WatchedLocation, known: str) -> "_Watch":
@@ -89,8 +105,16 @@ class WatchActivities:
         watch = self._watches.get(key)
         if watch is None or (watch.location, watch.packed) != (location, known):
             table = reconciliation.unpack_notified(known)
-            watch = self._watches[key] = _Watch(self._client, self._wakeups, self._readings, location=location, known=table)
+            watch = self._watches[key] = _Watch(
+                self._client, self._wakeups, self._readings, self._messages, location=location, known=table
+            )
         return watch
+
+    def _forget_watch(self, watch: "_Watch") -> None:
+        """Forget a watch that is over, unless a later attempt has replaced it, which happens when a heartbeat came too late."""
+        key = watch.location.cluster, watch.location.key
+        if self._watches.get(key) is watch:
+            del self._watches[key]
 
 
 async def _until_shutdown(watch: "_Watch", providers: Providers, *, seconds: float) -> WatchResult:
@@ -110,11 +134,19 @@ class _Watch:
     """What this process knows of one location, and its rounds there."""
 
     def __init__(
-        self, client: Client, wakeups: Wakeups, readings: CachedReadings, *, location: WatchedLocation, known: NotifiedTable
+        self,
+        client: Client,
+        wakeups: Wakeups,
+        readings: CachedReadings,
+        messages: SliceMessages,
+        *,
+        location: WatchedLocation,
+        known: NotifiedTable,
     ) -> None:
         self._client = client
         self._wakeups = wakeups
         self._readings = readings
+        self._messages = messages
         self._location = location
         self._known = known
         self.packed = reconciliation.pack_notified(known)
@@ -126,10 +158,13 @@ class _Watch:
         self._unconfirmed = Unconfirmed()
         self._looked_at = time.monotonic()
         self._audited_at = -math.inf
-        self._quick_looks_left = QUICK_LOOKS
+        self._quick_looks_left = QUICK_LOOKS if known else 0
         self._empty_audits = 0
         self._failures = 0
         """Consecutive failed looks."""
+        self._silent_since: datetime | None = None
+        """When the first of them was."""
+        self._reported_silence = False
         self._last: Listing | None = None
 
     @property
@@ -148,7 +183,6 @@ class _Watch:
             while time.monotonic() < ends:
                 if (result := await self._once(provider)) is not None:
                     return result
-                self._failures = 0
                 await self._wait(min(max(LEAST_PAUSE_SECONDS, self._pause()), max(0.0, ends - time.monotonic())))
         except ProviderError as error:
             return await self._failed(error, most_seconds=seconds)
@@ -159,8 +193,9 @@ class _Watch:
         elapsed, self._looked_at = time.monotonic() - self._looked_at, time.monotonic()
         self._quick_looks_left = max(0, self._quick_looks_left - 1)
         listing = self._last = await provider.list(self._location.name, cluster=self._location.cluster)
+        self._failures, self._silent_since = 0, None
         await self._look(provider, listing, elapsed=elapsed)
-        if time.monotonic() - self._audited_at < self._location.rules.audit_seconds:
+        if time.monotonic() - self._audited_at < self._location.rules.audit_seconds and not self._reported_silence:
             return None
         self._audited_at = time.monotonic()
         try:
@@ -176,6 +211,9 @@ class _Watch:
         if isinstance(error, PermissionDenied | Invalid):
             return await self._refused(error)
         self._failures += 1
+        self._silent_since = self._silent_since or datetime.now(UTC)
+        count_failed_look(self._location, type(error).__name__)
+        await self._report_silence(error)
         seconds = min(LONGEST_RETRY_SECONDS, self._location.rules.look_seconds * 2 ** min(self._failures - 1, 10))
         if isinstance(error, RateLimited):
             seconds = min(max(error.retry_after, seconds), most_seconds)
@@ -185,10 +223,19 @@ class _Watch:
             next_retry_delay=timedelta(seconds=max(seconds, LEAST_PAUSE_SECONDS)),
         ) from error
 
+    async def _report_silence(self, error: ProviderError) -> None:
+        """Report once, after a while, that the cloud does not answer; a report that cannot be sent is repeated."""
+        assert self._silent_since is not None
+        if self._reported_silence or (datetime.now(UTC) - self._silent_since).total_seconds() < SILENCE_SECONDS:
+            return
+        await report_silence(self._client, self._location, str(error), since=self._silent_since)
+        self._reported_silence = True
+
     async def _refused(self, error: PermissionDenied | Invalid) -> WatchResult:
         """End the watch if nothing is left here, or raise an error that only an operator can fix."""
         if await self._is_abandoned():
             return self.result(done=True)
+        count_failed_look(self._location, type(error).__name__)
         if not was_refused(self._location, await self._state()):
             await report_refusal(self._client, self._location, error)
         raise refusal(self._location, error)
@@ -196,19 +243,19 @@ class _Watch:
     async def _is_abandoned(self) -> bool:
         """Whether the cluster has nothing here and no group that could order anything here."""
         reading = await self._reading()
-        wanted = is_configured(self._location, reading.state.config if reading.state else None)
-        return not (wanted or self._known or reading.running)
+        return not (self._location.key in reading.locations or self._known or reading.running)
 
     async def _reconfigured(self) -> WatchResult | None:
         """The result of the round if the configuration of the location has changed."""
-        configured = configured_location(self._location, await self._state())
+        configured = (await self._reading()).locations.get(self._location.key, self._location)
         return None if configured == self._location else self.result(location=configured)
 
     async def _state(self) -> AutoscalerState | None:
         return (await self._reading()).state
 
     async def _reading(self) -> ClusterReading:
-        return await self._readings.of(self._location.cluster, oldest_seconds=self._location.rules.audit_seconds / 2)
+        oldest = 0.0 if self._reported_silence else self._location.rules.audit_seconds / 2
+        return await self._readings.of(self._location.cluster, oldest_seconds=oldest)
 
     async def _look(self, provider: Provider, listing: Listing, *, elapsed: float) -> None:
         """Health-check the slices that are due, and notify every slice of what changed for it."""
@@ -225,7 +272,9 @@ class _Watch:
         after, notifications = reconciliation.reconcile(
             self._known, sightings.values(), complete=listing.complete, at=datetime.now(UTC), rules=rules
         )
-        delivered = await gather_limited(notifications, lambda notification: self._notify(provider, notification))
+        delivered = await gather_limited(
+            notifications, lambda notification: self._notify(provider, notification), at_once=slice_messages.AT_ONCE
+        )
         failed = [one.slice_id for one, arrived in zip(notifications, delivered, strict=True) if not arrived]
         self._remember(reconciliation.without_undelivered(self._known, after, failed))
 
@@ -236,7 +285,7 @@ class _Watch:
             return False
         workflow_id = names.slice_workflow_id(self._location.cluster, notification.group, notification.slice_id)
         try:
-            delivered = await signal_if_running(self._client, workflow_id, names.OBSERVED, sighting)
+            delivered = await self._messages.send(self._location.cluster, workflow_id, names.OBSERVED, sighting)
         except RPCError as error:
             activity.logger.warning("slice %s could not be notified: %s", notification.slice_id, error)
             return False
@@ -254,22 +303,34 @@ class _Watch:
     async def _audit(self, provider: Provider, listing: Listing) -> WatchResult | None:
         reading = await self._reading()
         report = await Audit(self._client, provider, self._location).of(listing, reading)
-        if report is not None and (report.orphans or report.missing or was_refused(self._location, reading.state)):
+        if report is not None and (report.orphans or report.missing or self._has_problem(reading)):
             await send_location(self._client, self._location.cluster, report)
+        self._reported_silence = False
         if reading.state is not None:
             orphans = [one.slice_id for one in report.orphans] if report else []
-            self._unconfirmed = self._unconfirmed.after(self._known, reading.state.slices)
+            self._unconfirmed = self._unconfirmed.after(self._known, self._ledger_here(reading))
             self._forget((*orphans, *self._unconfirmed.resend))
-            await self._recall(reading.state, reading.running, listing)
+            await self._recall(reading, listing)
         return self._judged(reading, listing)
 
-    async def _recall(self, state: AutoscalerState, running: Collection[str], listing: Listing) -> None:
+    def _has_problem(self, reading: ClusterReading) -> bool:
+        """Whether the autoscaler believes, or may believe, that this location cannot be listed."""
+        return self._reported_silence or (reading.state is not None and self._location.key in reading.state.location_problems)
+
+    def _ledger_here(self, reading: ClusterReading) -> list[Slice]:
+        """The ledger's slices at this location, and those that this watch has notified."""
+        assert reading.state is not None
+        by_id = reading.state.by_id
+        here = {piece.id: piece for piece in reading.slices_at(self._location.key)}
+        return list((here | {slice_id: by_id[slice_id] for slice_id in self._known if slice_id in by_id}).values())
+
+    async def _recall(self, reading: ClusterReading, listing: Listing) -> None:
         """Complete the table from the ledger, and from slice workflows, after a killed worker lost what it saw here."""
         listed = {item.slice_id for item in listing.items}
         absent = [
             piece
-            for piece in reconciliation.never_notified(self._known, state.slices)
-            if piece.id in running and piece.id not in listed | self._elsewhere and may_be_at(self._location, state, piece)
+            for piece in reconciliation.never_notified(self._known, reading.slices_at(self._location.key))
+            if piece.id in reading.running and piece.id not in listed and piece.id not in self._elsewhere
         ]
         lifecycles = await gather_limited(
             absent, lambda piece: lifecycle_of(self._client, self._location.cluster, piece.group, piece.id)
@@ -277,15 +338,14 @@ class _Watch:
         here = [one for one in lifecycles if one is not None and one.spec.location.key == self._location.key]
         self._elsewhere |= {piece.id for piece in absent} - {lifecycle.spec.slice_id for lifecycle in here}
         created = {lifecycle.spec.slice_id for lifecycle in here if lifecycle.create_accepted} | self._known.keys()
-        self._remember(reconciliation.recalled(self._known, [piece for piece in state.slices if piece.id in created]))
+        self._remember(reconciliation.recalled(self._known, [one for one in self._ledger_here(reading) if one.id in created]))
 
     def _judged(self, reading: ClusterReading, listing: Listing) -> WatchResult | None:
         """The result of the round if the location was reconfigured, or is no longer configured and empty."""
-        config = reading.state.config if reading.state else None
-        here = [location for location in locations_of(config) if location.key == self._location.key] if config else []
-        if here:
+        here = reading.locations.get(self._location.key)
+        if here is not None:
             self._empty_audits = 0
-            return None if here[0] == self._location else self.result(location=here[0])
+            return None if here == self._location else self.result(location=here)
         in_use = bool(listing.items or self._known or (reading.state is None and reading.running))
         self._empty_audits = 0 if in_use or not listing.complete else self._empty_audits + 1
         return self.result(done=True) if self._empty_audits >= EMPTY_AUDITS else None
