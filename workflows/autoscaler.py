@@ -1,20 +1,23 @@
 """The workflow of one cluster: apply messages to its state, evaluate it in an activity, carry out the orders."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
 
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
-from penstock.contract.messages import SlicesRequest, StatusRequest
+from penstock.contract.error_codes import ErrorCode, with_code
+from penstock.contract.messages import DecisionRequest, ExplainRequest, SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
-from penstock.contract.problems import BadMessage
-from penstock.contract.requests import CollectReportsRequest, KeepInventoriesRequest
+from penstock.contract.problems import BadMessage, read
+from penstock.contract.requests import SendCommandsRequest
 from penstock.contract.slices import SliceCommand
 from penstock.core.answers.status import page_of, status_of
 from penstock.core.state.events import (
@@ -22,20 +25,23 @@ from penstock.core.state.events import (
     CommandsSent,
     ConfigApplied,
     Decided,
+    EvaluationFailed,
     LaunchesDropped,
-    MessageRejected,
     Paused,
     RecoveryBegan,
-    ReportsCollected,
     Resumed,
     SlicesStarted,
 )
-from penstock.core.state.signals import read_signal
-from penstock.core.state.specs import initial_lifecycle, locations_of
+from penstock.core.state.inbox import WORK
+from penstock.core.state.specs import initial_lifecycle
 from penstock.core.state.state import AutoscalerState
+from penstock.core.state.updates import work_of
 from penstock.model.slices import Slice
+from penstock.model.value import Value
 from penstock.wording import counted
 from workflows import policies
+from workflows.errands import Errands, unless
+from workflows.handover import hand_over
 from workflows.queries import QueryAnswers
 from workflows.state_cell import StateCell
 from workflows.ui.cluster_details import cluster_details
@@ -44,10 +50,23 @@ BATCH = 50
 """Slices started, or commands sent, in one workflow task: other sizes measured slower."""
 MOST_CHILDREN = 1500
 """Slices that one run starts: the server ends a run at 2,000 pending children."""
+SHOWN_LOCATIONS = 5
+"""Locations that the UI details of a recovery name."""
+NEXT_BATCH = timedelta(milliseconds=1)
+"""Between two batches of a backlog of signals: the shortest timer."""
+MOST_BATCHES = 100
+"""Batches read before a decision is made all the same: a flood of signals must not keep the cluster from deciding."""
+RESET = "this run was reset: events after the reset point are not in its history"
+"""The reason of the recovery after a reset."""
 LAST_AUDIT = "all slices are gone; every location is audited for leftovers"
 """The reason of the recovery before a cluster ends."""
 _UNDO_LAUNCHES = (Paused, Resumed, ConfigApplied)
 """After these events, launches that are not started yet are dropped and decided again."""
+
+_NO_ARGUMENT = RawValue(Payload())
+"""The argument of a query that has none."""
+Q = TypeVar("Q", bound=Value)
+T = TypeVar("T")
 
 _CLUSTER, _GROUP, _STATE, _CAUSE = (SearchAttributeKey.for_keyword(name) for name in names.SEARCH_ATTRIBUTES)
 
@@ -62,29 +81,41 @@ class AutoscalerWorkflow:
     @workflow.init
     def __init__(self, state: AutoscalerState) -> None:
         self._cell = StateCell(state)
-        self._answers = QueryAnswers()
+        self._answers = QueryAnswers(self._cluster)
+        self._errands = Errands(self._cluster, self._cell)
+        self._checked = (0, 0)
+        """An activation, by its time, and the work of the updates that were checked in it."""
         self._children = 0
         self._being_started: frozenset[str] = frozenset()
-        self._kept: tuple[int, str | None] | None = None
-        """The configuration revision and the recovery for which this run last started inventories."""
         self._evaluated_inputs = -1
         """The input version of this run's last decision."""
+        self._evaluations_begun = 0
+        """By this run. It numbers the activities: a replay compares their ids."""
         self._pace: asyncio.Task[None] | None = None
         self._deadline: asyncio.Task[None] | None = None
         self._deadline_at: datetime | None = None
+        self._undelivered: asyncio.Task[None] | None = None
+        """The pause after commands that could not be sent."""
         self._details = ""
         self._shown = -1
         """The version of the state that the UI details show."""
+        self._shown_recovery: tuple[str, ...] = ()
+        """What they show of a recovery. Its thousands of reports change nothing else."""
         self._seen = -1
         """The version of the state at the end of the last pass: a long run without new events need not continue as new."""
+        self._reset_seed: int | None = None
+        """The new random seed of a run that was reset, until the reset is acted upon."""
+        self._loop = asyncio.get_running_loop()
+        workflow.register_random_seed_callback(self._on_reset)
 
     @workflow.run
     async def run(self, _state: AutoscalerState) -> dict[str, str | int]:
         """Run until the cluster is deleted. If cancelled, it stops deciding; its slices keep running."""
+        reading = asyncio.create_task(self._read_messages())
         while not self._is_over():
+            self._recover_from_reset()
             self._begin_last_audit()
-            await self._recover()
-            await self._keep_inventories()
+            self._errands.begin()
             await self._evaluate()
             await self._launch()
             await self._send_commands()
@@ -94,25 +125,37 @@ class AutoscalerWorkflow:
                 workflow.continue_as_new(self._state)
             self._seen = self._state.version
             await workflow.wait_condition(self._has_work)
+        await workflow.wait_condition(lambda: not self._cell.unread and workflow.all_handlers_finished())
+        reading.cancel()
         return {"cluster": self._cluster, "evaluations": self._state.evaluations, "config_revision": self._state.config_revision}
 
     # Messages. Dynamic handlers accept any payload; a payload that a typed handler cannot decode would be lost.
 
     @workflow.signal(dynamic=True)
     def on_signal(self, name: str, payloads: Sequence[RawValue]) -> None:
-        """Every signal, from controllers, slices and inventories. Never raises: the workflow task would fail again and again."""
-        known = self._cell.without_reports if name == names.SLICES_REPORTED else self._state
-        try:
-            for event in read_signal(known, name, _raw(payloads), workflow.now()):
-                self._apply(event)
-        except Exception as error:
-            self._apply(MessageRejected(at=workflow.now(), message=name, problem=f"failed unexpectedly: {error!r}"[:500]))
+        """Every signal, from controllers, slices and inventories. It is only stored: thousands may arrive in one activation."""
+        now = workflow.now()
+        if name != names.GATHERED_SIGNALS:
+            self._cell.receive(name, _raw(payloads), now)
+            return
+        for one in payloads:
+            self._cell.receive(one.payload.metadata[names.GATHERED_NAME].decode(errors="replace"), one.payload.data, now)
 
     @workflow.update(dynamic=True)
-    def on_update(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
-        """Every update. No handler waits."""
+    async def on_update(self, name: str, payloads: Sequence[RawValue]) -> Accepted | Done:
+        """Every update. It is carried out in its turn: a reset delivers all updates of a run again, in one activation.
+
+        Live, the server delivers signals and updates of a task in the order in which they came, and in a replay the updates come
+        last. Yielding once lets all signals be stored first, in both.
+        """
+        raw, at = _raw(payloads), workflow.now()
+        await asyncio.sleep(0)
+        return await self._cell.in_turn(lambda: self._carry_out(name, raw, at), work=work_of(self._state, name, raw))
+
+    def _carry_out(self, name: str, raw: bytes, at: datetime) -> Accepted | Done:
+        """Apply an update; returns its answer. One that its validator did not check may fail."""
         try:
-            events, answer_in = self._answers.update(self._state, name, _raw(payloads), workflow.now())
+            events, answer_in = self._answers.checked(self._state, name, raw, at)
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
         for event in events:
@@ -123,38 +166,61 @@ class AutoscalerWorkflow:
 
     @on_update.validator
     def validate_update(self, name: str, payloads: Sequence[RawValue]) -> None:
-        """Refuse a bad update before it enters the history."""
+        """Refuse a bad update before it enters the history; not if messages are ahead of it that may change the answer."""
+        raw = _raw(payloads)
+        if self._cell.unread or not self._may_check(work_of(self._state, name, raw)):
+            return
         try:
-            self._answers.check(self._state, name, _raw(payloads), workflow.now())
+            self._answers.checked(self._state, name, raw, workflow.now())
         except BadMessage as bad:
             raise ApplicationError(str(bad), type="Refused") from None
 
-    # Queries.
+    def _may_check(self, work: int) -> bool:
+        """Whether this activation has time for a check; a replay makes none, so that what was spent is no part of the state."""
+        activation, spent = workflow.time_ns(), self._checked[1]
+        self._checked = (activation, work + (spent if activation == self._checked[0] else 0))
+        return self._checked[1] - work < WORK // 2
+
+    # Queries. They take raw JSON, so that a mistake is answered with the field and the fix.
 
     @workflow.query(name=names.STATUS)
-    def status(self, request: StatusRequest = StatusRequest()) -> ClusterStatus:  # noqa: B008 - it is frozen
+    def status(self, request: RawValue = _NO_ARGUMENT) -> ClusterStatus:
         """The status of the cluster; only the version if nothing changed since the one given."""
-        return status_of(self._state, request.since)
+        status = status_of(self._state, _request(StatusRequest, names.STATUS, request).since, now=_time_of_asking())
+        return status.model_copy(update={"unread": self._cell.unread}) if self._cell.unread else status
 
     @workflow.query(name=names.DECISION)
-    def decision(self) -> DecisionSummary:
+    def decision(self, request: RawValue = _NO_ARGUMENT) -> DecisionSummary:
         """The decision on the current state, with reasons."""
-        return self._answers.decision(self._state)
+        _request(DecisionRequest, names.DECISION, request)
+        return self._answers.decision(self._state, _time_of_asking())
 
     @workflow.query(name=names.EXPLAIN)
-    def explain(self, task_id: str) -> Explanation:
-        """Where one task is placed, or why it is not."""
-        return self._answers.explanation(self._state, task_id)
+    def explain(self, request: RawValue = _NO_ARGUMENT) -> Explanation:
+        """Where a task, a gang or the tasks with a prefix are placed, or why they are not."""
+        return self._answers.explanation(self._state, _request(ExplainRequest, names.EXPLAIN, request).task_id, _time_of_asking())
 
     @workflow.query(name=names.SLICES)
-    def slices(self, request: SlicesRequest = SlicesRequest()) -> SlicePage:  # noqa: B008 - it is frozen
+    def slices(self, request: RawValue = _NO_ARGUMENT) -> SlicePage:
         """One page of the ledger."""
-        return page_of(self._state, request)
+        return page_of(self._state, _request(SlicesRequest, names.SLICES, request))
 
     @workflow.query(name=names.DUMP)
     def dump(self) -> AutoscalerState:
         """The whole state."""
         return self._state
+
+    async def _read_messages(self) -> None:
+        """Read messages as they come, one batch in an activation: a timer makes the one that reads the next.
+
+        The condition is checked once all signals and updates of an activation are stored, so that it holds once at most.
+        """
+        while True:
+            await workflow.wait_condition(lambda: self._cell.unread > 0)
+            self._cell.read()
+            while self._cell.unread:
+                await workflow.sleep(NEXT_BATCH, summary=f"{counted(self._cell.unread, 'message')} to read")
+                self._cell.read()
 
     # Steps of a pass.
 
@@ -163,55 +229,65 @@ class AutoscalerWorkflow:
         if self._is_emptied():
             self._apply(RecoveryBegan(at=workflow.now(), id=f"closing-{workflow.uuid4()}", reason=LAST_AUDIT, closing=True))
 
+    def _on_reset(self, seed: int) -> None:
+        """Note the reset in the event loop: the SDK calls this outside it, and checks conditions only after something ran."""
+        self._loop.call_soon(self._note_reset, seed)
+
+    def _note_reset(self, seed: int) -> None:
+        self._reset_seed = seed
+
+    def _recover_from_reset(self) -> None:
+        """Recover the ledger: events after the reset point are not in the history.
+
+        The seed names the recovery: unlike the run id, it is the same in every replay.
+        """
+        if self._reset_seed is not None:
+            run_id = workflow.info().run_id
+            self._apply(RecoveryBegan(at=workflow.now(), id=f"reset-{self._reset_seed:x}", reason=RESET, run_id=run_id))
+        self._reset_seed = None
+
     def _undo_launches(self) -> None:
         """Drop launches that are not started; not those whose start is in progress."""
         held = tuple(p.id for p in self._state.unstarted if p.is_launch and p.id not in self._being_started)
         if held:
             self._apply(LaunchesDropped(at=workflow.now(), slice_ids=held))
 
-    async def _recover(self) -> None:
-        """During a recovery, collect the reports of all running slices."""
-        recovery = self._state.recovery
-        if recovery is None or recovery.reports_collected:
-            return
-        await workflow.execute_activity(
-            names.COLLECT_REPORTS,
-            CollectReportsRequest(cluster=self._cluster, recovery=recovery.id),
-            summary=f"collect reports of all slices: {recovery.reason}"[:200],
-            **policies.COLLECT_REPORTS,
-        )
-        self._apply(ReportsCollected(at=workflow.now(), id=recovery.id))
-
-    async def _keep_inventories(self) -> None:
-        """Start missing inventories, and have every location audited during a recovery."""
-        wanted = self._wanted_inventories()
-        if wanted is None:
-            return
-        revision = self._state.config_revision
-        audited = " and audit them now" if wanted.recovery else ""
-        await workflow.execute_activity(
-            names.KEEP_INVENTORIES,
-            wanted,
-            summary=f"watch {counted(len(wanted.locations), 'location')}{audited}",
-            **policies.KEEP_INVENTORIES,
-        )
-        self._kept = (revision, wanted.recovery)
-
     async def _evaluate(self) -> None:
+        """Evaluate. A newer configuration or a reset overtakes an evaluation; one that fails is shown, and repeated later.
+
+        The SDK tells of a reset only after the loop has seen the signals that came with it, and may have begun to evaluate.
+        """
         if not self._is_due():
             return
-        orders: Orders = await workflow.execute_activity(
+        revision = self._state.config_revision
+        self._evaluations_begun += 1
+        evaluation = f"{names.EVALUATE}-{self._evaluations_begun}"
+        hand_over(self._state, evaluation)
+        evaluating: workflow.ActivityHandle[Orders] = workflow.start_activity(
             names.EVALUATE,
             self._cluster,
+            activity_id=evaluation,
             result_type=Orders,
             summary=f"evaluation {self._state.evaluations + 1}, {counted(len(self._state.slices), 'slice')}",
             **policies.EVALUATE,
         )
+        try:
+            orders = await unless(lambda: self._state.config_revision != revision or self._reset_seed is not None, evaluating)
+        except ActivityError as error:
+            pause = policies.pause_after(self._state.undecided.failures if self._state.undecided is not None else 0)
+            at = workflow.now()
+            self._apply(EvaluationFailed(at=at, problem=policies.problem_of(error), again_at=at + pause))
+            self._pace = asyncio.create_task(self._pause(pause, revision))
+            return
+        if orders is None or self._reset_seed is not None:
+            return
         if orders.recover is not None:
             recovery = RecoveryBegan(at=workflow.now(), id=f"reset-{orders.run_id}", reason=orders.recover, run_id=orders.run_id)
             self._apply(recovery)
+            self._reset_seed = None
             return
         self._apply(Decided(at=workflow.now(), orders=orders))
+        self._cell.batches = 0
         self._evaluated_inputs = orders.input_version
         self._set_timers(orders)
 
@@ -233,6 +309,17 @@ class AutoscalerWorkflow:
         """Wait for the interval, then write the UI details: before it, writing them would delay the first slices."""
         await workflow.sleep(seconds, summary="evaluation interval")
         self._show_details()
+
+    async def _pause(self, length: timedelta, revision: int) -> None:
+        """Wait before an evaluation that failed is repeated, unless the configuration changes."""
+        self._show_details()
+        with contextlib.suppress(TimeoutError):
+            changed = workflow.wait_condition(
+                lambda: self._state.config_revision != revision,
+                timeout=length,
+                timeout_summary="until the evaluation is repeated",
+            )
+            await changed
 
     async def _launch(self) -> None:
         """Start the workflows of launched and adopted slices in batches, and await each start: continue-as-new would lose it."""
@@ -278,21 +365,25 @@ class AutoscalerWorkflow:
         """
         while commands := self._deliverable():
             slices = self._state.by_id
-            known = [command for command in commands if command.slice_id in slices]
-            await asyncio.gather(*(self._send(slices[command.slice_id].group, command) for command in known))
+            known = tuple(command for command in commands if command.slice_id in slices)
+            groups = {command.slice_id: slices[command.slice_id].group for command in known}
+            try:
+                await workflow.execute_activity(
+                    names.SEND_COMMANDS,
+                    SendCommandsRequest(cluster=self._cluster, commands=known, groups=groups),
+                    summary=f"{counted(len(known), 'command')} to slices",
+                    **policies.SEND_COMMANDS,
+                )
+            except ActivityError as error:
+                workflow.logger.warning("commands could not be sent and will be again: %s", error.cause)
+                self._undelivered = asyncio.create_task(workflow.sleep(policies.ERRAND_AGAIN, summary="until commands are sent"))
+                return
             self._apply(CommandsSent(at=workflow.now(), commands=commands))
             if self._run_is_long():
                 return
 
-    async def _send(self, group: str, command: SliceCommand) -> None:
-        handle = workflow.get_external_workflow_handle(names.slice_workflow_id(self._cluster, group, command.slice_id))
-        try:
-            await handle.signal(names.COMMAND, command)
-        except FailureError:
-            return
-
     def _show_details(self) -> None:
-        self._shown = self._state.version
+        self._shown, self._shown_recovery = self._state.version, self._recovery_shown()
         details = cluster_details(status_of(self._state))
         if details != self._details:
             self._details = details
@@ -313,7 +404,9 @@ class AutoscalerWorkflow:
         return tuple(piece for piece in state.unstarted if piece.is_launch) if state.closing else ()
 
     def _deliverable(self) -> tuple[SliceCommand, ...]:
-        """The first command to each slice whose workflow runs, a batch of them."""
+        """The first command to each slice whose workflow runs, a batch of them. None for a while after a batch that failed."""
+        if self._undelivered is not None and not self._undelivered.done():
+            return ()
         first = {command.slice_id: command for command in reversed(self._state.outbox)}
         unstarted = {piece.id for piece in self._state.unstarted}
         running = [command for slice_id, command in first.items() if slice_id not in unstarted]
@@ -321,41 +414,50 @@ class AutoscalerWorkflow:
 
     def _has_work(self) -> bool:
         state = self._state
-        unreported = state.recovery is not None and not state.recovery.reports_collected
         orders = self._startable() or self._cancelled_launches() or self._deliverable()
-        errands = orders or unreported or self._wanted_inventories() is not None
+        errands = orders or self._errands.are_due
         outgrown = state.version > self._seen and self._may_continue_as_new()
-        return bool(errands) or outgrown or self._is_due() or self._is_outdated() or self._is_emptied()
+        return (
+            self._reset_seed is not None
+            or bool(errands)
+            or outgrown
+            or self._is_due()
+            or self._is_outdated()
+            or self._is_emptied()
+        )
 
     def _is_due(self) -> bool:
         state = self._state
-        held = state.config is None or state.recovery is not None or state.paused is not None or state.closing
-        if held or self._is_pacing():
+        held = state.config is None or state.is_held or state.paused is not None or state.closing
+        if held or self._is_pacing() or self._is_catching_up():
             return False
         return state.input_version > self._evaluated_inputs or (self._deadline is not None and self._deadline.done())
 
     def _is_pacing(self) -> bool:
         return self._pace is not None and not self._pace.done()
 
+    def _is_catching_up(self) -> bool:
+        """Whether to read on before deciding: older signals of a backlog may order what newer ones no longer need."""
+        return self._cell.unread > 0 and self._cell.batches < MOST_BATCHES
+
     def _is_outdated(self) -> bool:
         """Whether to write the UI details in this pass; after an evaluation they wait for the interval to end."""
-        return self._state.version > self._shown and not self._is_pacing()
+        if self._state.version <= self._shown or self._is_pacing():
+            return False
+        return not self._state.is_held or self._recovery_shown() != self._shown_recovery
 
-    def _wanted_inventories(self) -> KeepInventoriesRequest | None:
-        """The inventories that this run still has to start or ask for an audit, if any."""
-        state, kept = self._state, self._kept
-        if state.config is None:
-            return None
-        recovery = state.recovery.id if state.recovery is not None else None
-        if kept is not None and kept[0] == state.config_revision and recovery in (None, kept[1]):
-            return None
-        return KeepInventoriesRequest(locations=locations_of(state.config), recovery=recovery)
+    def _recovery_shown(self) -> tuple[str, ...]:
+        """What the UI details say of a recovery: its id and its last few locations, not each of thousands of reports."""
+        recovery = self._state.recovery
+        if recovery is None:
+            return ()
+        return (recovery.id, *(recovery.waiting if len(recovery.waiting) <= SHOWN_LOCATIONS else ()))
 
     def _run_is_long(self) -> bool:
         return workflow.info().is_continue_as_new_suggested() or self._children >= MOST_CHILDREN
 
     def _may_continue_as_new(self) -> bool:
-        return self._run_is_long() and workflow.all_handlers_finished()
+        return self._run_is_long() and workflow.all_handlers_finished() and not self._cell.unread
 
     def _is_emptied(self) -> bool:
         state = self._state
@@ -379,3 +481,20 @@ class AutoscalerWorkflow:
 
 def _raw(payloads: Sequence[RawValue]) -> bytes:
     return payloads[0].payload.data if payloads else b""
+
+
+def _request(model: type[Q], name: str, raw: RawValue) -> Q:
+    """The request of a query; a mistake fails the query with the field and the fix."""
+    try:
+        return read(model, raw.payload.data or b"{}")
+    except BadMessage as bad:
+        raise ApplicationError(with_code(ErrorCode.BAD_INPUT, f"{name}: {bad}")) from None
+
+
+def _time_of_asking() -> datetime:
+    """The worker's clock: a query has no event of its own, so the workflow's time is that of its last event, however old.
+
+    Only answers depend on it: a query issues no command and changes no state.
+    """
+    with workflow.unsafe.sandbox_unrestricted():
+        return datetime.now(UTC)

@@ -63,6 +63,7 @@ class InventoryWorkflow:
             names.WATCH,
             WatchRequest(location=self._location, seconds=policies.WATCH_ROUND.total_seconds(), known=self._known),
             result_type=WatchResult,
+            task_queue=names.watches_queue(workflow.info().task_queue),
             summary=f"watch {self._location.key}",
             **policies.WATCH,
         )
@@ -76,6 +77,7 @@ class InventoryWorkflow:
                     names.AUDIT,
                     AuditRequest(location=self._location, recovery=self._asked[0]),
                     result_type=bool,
+                    task_queue=names.watches_queue(workflow.info().task_queue),
                     summary=f"audit {self._location.key} for a recovery",
                     **policies.AUDIT,
                 )

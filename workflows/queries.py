@@ -4,62 +4,82 @@ from datetime import datetime
 
 from temporalio.exceptions import ApplicationError
 
+from activities.last_decisions import LAST_DECISIONS, LastDecision
 from penstock.contract.answers import TOO_LARGE, DecisionSummary, Explanation
 from penstock.contract.error_codes import ErrorCode, with_code
 from penstock.contract.problems import BadMessage
+from penstock.core.answers.as_of import QUICK_SECONDS, decision_as_of, decision_seconds, explain_as_of
 from penstock.core.answers.explain import explain
+from penstock.core.answers.held import held_because
 from penstock.core.answers.remedy import BRIEF_EFFORT, remedies_for
 from penstock.core.answers.snapshot import SnapshotWithIds, snapshot_of
 from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
+from penstock.core.state.apply import apply
+from penstock.core.state.events import TimePassed
 from penstock.core.state.size_limits import exceeds_limits
 from penstock.core.state.state import AutoscalerState
 from penstock.core.state.updates import ParsedUpdate, read_update
 from penstock.model.decision import Decision
 
-LARGEST_DECIDED = 50_000
-"""Runs plus slices above which a query refuses to decide. Below it, a decision takes a tenth of Temporal's two seconds."""
-
 
 class QueryAnswers:
     """A cache of parsed updates and decisions. It never changes an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
         self._state: AutoscalerState | None = None
         self._made: tuple[SnapshotWithIds, Decision] | None = None
         self._read: tuple[AutoscalerState, str, bytes, ParsedUpdate] | None = None
 
-    def update(self, state: AutoscalerState, name: str, raw: bytes, at: datetime) -> ParsedUpdate:
-        """Parse an update. Cached, because the validator has just parsed the same payload and 100,000 tasks take seconds."""
+    def checked(self, state: AutoscalerState, name: str, raw: bytes, at: datetime) -> ParsedUpdate:
+        """Parse an update; raises `BadMessage` if it is impossible or exceeds a size limit.
+
+        Cached, because the validator has just checked the same payload and 100,000 tasks take seconds.
+        """
         if self._read is not None and self._read[0] is state and self._read[1:3] == (name, raw):
             return self._read[3]
         parsed = read_update(state, name, raw, at)
-        self._read = (state, name, raw, parsed)
-        return parsed
-
-    def check(self, state: AutoscalerState, name: str, raw: bytes, at: datetime) -> None:
-        """Raise `BadMessage` if the update is impossible or exceeds a size limit. A replay does not check again."""
-        for event in self.update(state, name, raw, at).events:
+        for event in parsed.events:
             problem = exceeds_limits(state, event)
             if problem is not None:
                 raise BadMessage(problem)
+        self._read = (state, name, raw, parsed)
+        return parsed
 
-    def decision(self, state: AutoscalerState) -> DecisionSummary:
-        """A summary of the current decision, with those remedies that are found quickly."""
-        view, decision = self._decided(state)
-        return summarize(decision, view.demand, remedies_for(view.snapshot, decision, effort=BRIEF_EFFORT))
+    def decision(self, state: AutoscalerState, now: datetime) -> DecisionSummary:
+        """The decision on the state at `now`, or the last one if deciding takes long, with remedies that are found quickly."""
+        if (last := self._last(state)) is not None:
+            return decision_as_of(state, (last.view, last.decision), input_version=last.orders.input_version, now=now)
+        view, decision = self._decided(state, now)
+        remedies = remedies_for(view.snapshot, decision, effort=BRIEF_EFFORT)
+        return summarize(decision, view.demand, remedies, held=held_because(state, now))
 
-    def explanation(self, state: AutoscalerState, task_id: str) -> Explanation:
-        """Where one task is placed, or why it is not."""
-        return explain(state, task_id, made=self._decided(state), effort=BRIEF_EFFORT)
+    def explanation(self, state: AutoscalerState, asked: str, now: datetime) -> Explanation:
+        """Where a task, a gang or the tasks with a prefix are placed, or why they are not."""
+        if (last := self._last(state)) is not None:
+            return explain_as_of(state, asked, (last.view, last.decision), input_version=last.orders.input_version, now=now)
+        return explain(state, asked, made=self._decided(state, now), effort=BRIEF_EFFORT, now=now)
 
-    def _decided(self, state: AutoscalerState) -> tuple[SnapshotWithIds, Decision]:
+    def _last(self, state: AutoscalerState) -> LastDecision | None:
+        """The decision of the last evaluation, if deciding anew takes too long for a query; None if it does not.
+
+        Raises `CLUSTER_TOO_LARGE` if it does, and another worker, or an earlier process, made the last decision.
+        """
+        seconds = decision_seconds(state)
+        if seconds <= QUICK_SECONDS:
+            return None
+        last = LAST_DECISIONS.of(self._cluster, state.orders)
+        if last is None:
+            raise ApplicationError(with_code(ErrorCode.CLUSTER_TOO_LARGE, TOO_LARGE.format(seconds=seconds)))
+        return last
+
+    def _decided(self, state: AutoscalerState, now: datetime) -> tuple[SnapshotWithIds, Decision]:
+        """The decision on the state at `now`; decided anew only if the state changed, or its `next_change_at` has passed."""
         if state.config is None:
             raise ApplicationError("the cluster has no configuration yet; apply one")
-        runs = sum(len(source.demand.workload.runs) for source in state.demand.values())
-        if runs + len(state.slices) > LARGEST_DECIDED:
-            raise ApplicationError(with_code(ErrorCode.CLUSTER_TOO_LARGE, TOO_LARGE))
-        if self._state is not state or self._made is None:
-            view = snapshot_of(state)
+        ends = self._made[1].next_change_at if self._made is not None else None
+        if self._state is not state or self._made is None or (ends is not None and ends <= now):
+            view = snapshot_of(apply(state, TimePassed(at=max(now, state.now))))
             self._state, self._made = state, (view, decide(view.snapshot))
         return self._made

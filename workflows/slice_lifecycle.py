@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
-from temporalio.exceptions import ActivityError, FailureError
+from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 from penstock.contract import names
 from penstock.contract.pacing import queue_for
-from penstock.contract.slices import CreateResult, DeleteResult, ReportCommand, SliceLifecycle, SliceReports
+from penstock.contract.slices import CreateResult, DeleteResult, ReportCommand, SliceLifecycle, SliceReport, SliceReports
 from penstock.core.slices.lifecycle import (
     Cancelled,
     CommandReceived,
@@ -44,7 +44,10 @@ _LONGEST_CAUSE = 100
 class SliceLifecycleWorkflow:
     """Create, follow sightings and commands, delete until gone: three small loops over one lifecycle.
 
-    In READY it only waits for signals, which costs no events. Cancelling it deletes the slice.
+    In READY it only waits for messages, which costs no events. Cancelling it deletes the slice.
+
+    Whoever sends a message as an update gets the slice's report and takes it to the autoscaler, together with those of other
+    slices. The slice itself reports only what happens otherwise: answers of the cloud, deadlines, signals.
     """
 
     @workflow.init
@@ -54,6 +57,9 @@ class SliceLifecycleWorkflow:
         """Activities and signals in flight."""
         self._visit = 0
         """Counts the states it was in, so that a deadline belongs to one visit. Time in a cloud's queue is a visit of its own."""
+        self._visit_began = workflow.now()
+        self._shown: SliceLifecycle | None = None
+        """What the search attributes and the details show."""
         self._seen_gone = False
         self._stop_reporting = False
         """Cancelled while only the last report was undelivered."""
@@ -66,45 +72,52 @@ class SliceLifecycleWorkflow:
 
     @workflow.run
     async def run(self, lifecycle: SliceLifecycle) -> SliceLifecycle:  # noqa: ARG002 - __init__ takes it, because handlers may run before this
-        """Run until the slice is gone and its autoscaler knows, or until the history is long."""
-        workflow.set_current_details(slice_timeline(self._lifecycle))
+        """Run until the slice is gone and its autoscaler knows, or until the history is long.
+
+        A slice that ended FAILED fails its workflow, so that the Temporal UI shows it in red with the cause.
+        """
         loops = [asyncio.create_task(loop) for loop in (self._live(), self._keep_deadlines(), self._keep_reporting())]
         while not self._is_over() and not self._should_continue_as_new():
             try:
-                await workflow.wait_condition(lambda: self._is_over() or self._should_continue_as_new() or _is_broken(loops))
+                await workflow.wait_condition(lambda: self._is_outdated() or self._should_continue_as_new() or _is_broken(loops))
             except asyncio.CancelledError:
                 self._cancel()
             for loop in loops:
                 if loop.done():
                     loop.result()
+            self._show()
         if not self._is_over():
             workflow.continue_as_new(self._lifecycle)
+        if self._lifecycle.state is SliceState.FAILED:
+            raise _failed(self._lifecycle)
         return self._lifecycle
 
     @workflow.signal(name=names.OBSERVED)
     def observed(self, raw: Any) -> None:
         """A sighting, from an inventory."""
-        try:
-            sighting = Sighting.model_validate(raw)
-        except ValidationError as error:
-            workflow.logger.warning("unreadable sighting: %s", error)
-            return
-        self._seen_gone = self._seen_gone or sighting.phase is Phase.GONE
-        self._apply(Observed(workflow.now(), sighting))
+        self._observe(raw)
+
+    @workflow.update(name=names.OBSERVED)
+    async def answer_sighting(self, raw: Any) -> SliceReport:
+        """A sighting; answers with the slice's report.
+
+        Signals of the same workflow task count first: a replay brings them first, whatever order they came in.
+        """
+        await asyncio.sleep(0)
+        self._observe(raw)
+        return self._answer()
 
     @workflow.signal(name=names.COMMAND)
     def command(self, raw: Any) -> None:
         """A command of the autoscaler."""
-        try:
-            command = parse_command(raw)
-        except ValidationError as error:
-            workflow.logger.warning("unreadable command: %s", error)
-            return
-        if command.slice_id != self._lifecycle.spec.slice_id:
-            workflow.logger.warning("ignored a command for another slice, %s", command.slice_id)
-            return
-        self._resend_report = self._resend_report or isinstance(command, ReportCommand)
-        self._apply(CommandReceived(workflow.now(), command))
+        self._obey(raw)
+
+    @workflow.update(name=names.COMMAND)
+    async def answer_command(self, raw: Any) -> SliceReport:
+        """A command of the autoscaler; answers with the slice's report."""
+        await asyncio.sleep(0)
+        self._obey(raw)
+        return self._answer()
 
     @workflow.query(name=names.LIFECYCLE)
     def lifecycle(self) -> SliceLifecycle:
@@ -120,14 +133,20 @@ class SliceLifecycleWorkflow:
         await self._delete()
 
     async def _keep_deadlines(self) -> None:
-        """One timer per visit of a state that has a deadline."""
+        """Judge each state that outstays its deadline.
+
+        One timer serves successive states: it goes on unless the next state allows less time, and is set anew if it ends before
+        the deadline of the state that the slice has reached meanwhile. Only the configured limits are compared, never the clock.
+        """
         while self._lifecycle.state.live:
-            visit = self._visit
-            seconds = deadline_seconds(self._lifecycle)
-            summary = f"deadline of {self._lifecycle.state}"
-            if await self._within(seconds, lambda: self._visit != visit, summary):  # noqa: B023 - awaited in this iteration
+            visit, limit = self._visit, deadline_seconds(self._lifecycle)
+            if limit is None:
+                await workflow.wait_condition(lambda: self._visit != visit)  # noqa: B023 - awaited in this iteration
                 continue
-            await self._judge(visit)
+            left = limit - (workflow.now() - self._visit_began).total_seconds()
+            summary = f"deadline of {self._lifecycle.state}"
+            if not await self._within(left, lambda: self._allows_less_than(limit), summary) and self._visit == visit:  # noqa: B023
+                await self._judge(visit)
 
     async def _keep_reporting(self) -> None:
         """Report every change to the autoscaler; while it cannot be reached, retry with growing pauses."""
@@ -172,19 +191,24 @@ class SliceLifecycleWorkflow:
     async def _delete(self) -> None:
         """Call delete until the cloud confirms that the resource is gone. Never give up, but note when it is overdue.
 
-        If no call can be made at all, no create call was made either, so there is nothing to delete.
+        If no call can be made at all, no create call was made either, so there is nothing to delete. The call that finds it gone
+        takes the slice's last report to the autoscaler.
         """
         alarm = asyncio.create_task(self._note_when_overdue())
         pause = policies.FIRST_PAUSE_SECONDS
         while self._lifecycle.state is SliceState.DELETING:
             self._seen_gone = False
-            result = await self._call(names.DELETE, DeleteResult, policies.DELETE)
+            last = report_of(advance(self._lifecycle, DeletionConfirmed(workflow.now())))
+            result = await self._call(names.DELETE, DeleteResult, policies.DELETE, last)
             if result.gone if result is not None else not self._lifecycle.create_accepted:
                 self._apply(DeletionConfirmed(workflow.now()))
+                if result is not None and result.reported:
+                    self._apply(Reported(workflow.now(), last.sequence))
                 break
             await self._within(pause, lambda: self._seen_gone, "until delete is called again")
             pause = min(2 * pause, policies.LONGEST_PAUSE_SECONDS)
-        alarm.cancel()
+        if not self._is_over():
+            alarm.cancel()
 
     async def _note_when_overdue(self) -> None:
         await workflow.sleep(policies.DELETION_OVERDUE, summary="deletion is overdue")
@@ -193,8 +217,6 @@ class SliceLifecycleWorkflow:
     async def _report(self) -> bool:
         """Send the current state to the autoscaler; whether it arrived."""
         report = report_of(self._lifecycle)
-        cause = (self._lifecycle.cause or self._lifecycle.spec.cause)[:_LONGEST_CAUSE]
-        workflow.upsert_search_attributes([_STATE.value_set(report.state), _CAUSE.value_set(cause)])
         autoscaler = workflow.get_external_workflow_handle(names.autoscaler_id(self._lifecycle.spec.cluster))
         self._resend_report = False
         self._in_flight_calls += 1
@@ -208,12 +230,12 @@ class SliceLifecycleWorkflow:
         return True
 
     async def _call(
-        self, name: str, kind: type[T], policy: dict[str, Any], *, wanted: Callable[[], bool] = lambda: True
+        self, name: str, kind: type[T], policy: dict[str, Any], *more: object, wanted: Callable[[], bool] = lambda: True
     ) -> T | None:
         """Run an activity for this slice; None if it failed for good, or was cancelled because it is no longer `wanted`."""
         spec = self._lifecycle.spec
         call: workflow.ActivityHandle[T] = workflow.start_activity(
-            name, spec, result_type=kind, summary=f"{spec.group} in {spec.location.name}", **policy
+            name, args=[spec, *more], result_type=kind, summary=f"{spec.group} in {spec.location.name}", **policy
         )
         self._in_flight_calls += 1
         try:
@@ -238,7 +260,55 @@ class SliceLifecycleWorkflow:
             return holds()
         return True
 
+    # Messages.
+
+    def _observe(self, raw: Any) -> None:
+        try:
+            sighting = Sighting.model_validate(raw)
+        except ValidationError as error:
+            workflow.logger.warning("unreadable sighting: %s", error)
+            return
+        self._seen_gone = self._seen_gone or sighting.phase is Phase.GONE
+        self._apply(Observed(workflow.now(), sighting))
+
+    def _obey(self, raw: Any) -> None:
+        try:
+            command = parse_command(raw)
+        except ValidationError as error:
+            workflow.logger.warning("unreadable command: %s", error)
+            return
+        if command.slice_id != self._lifecycle.spec.slice_id:
+            workflow.logger.warning("ignored a command for another slice, %s", command.slice_id)
+            return
+        self._resend_report = self._resend_report or isinstance(command, ReportCommand)
+        self._apply(CommandReceived(workflow.now(), command))
+
+    def _answer(self) -> SliceReport:
+        """The report, for a sender that takes it to the autoscaler: the slice need not send it itself."""
+        report = report_of(self._lifecycle)
+        self._apply(Reported(workflow.now(), report.sequence))
+        return report
+
+    def _show(self) -> None:
+        """Search attributes and details of the current state, once per workflow task."""
+        if self._shown is self._lifecycle:
+            return
+        lifecycle = self._shown = self._lifecycle
+        workflow.set_current_details(slice_timeline(lifecycle))
+        wanted = ((_STATE, lifecycle.state.value), (_CAUSE, (lifecycle.cause or lifecycle.spec.cause)[:_LONGEST_CAUSE]))
+        shown = workflow.info().typed_search_attributes
+        if news := [key.value_set(value) for key, value in wanted if shown.get(key) != value]:
+            workflow.upsert_search_attributes(news)
+
     # Conditions.
+
+    def _is_outdated(self) -> bool:
+        return self._shown is not self._lifecycle
+
+    def _allows_less_than(self, limit: float) -> bool:
+        """Whether the current state has a shorter deadline, or none."""
+        now = deadline_seconds(self._lifecycle)
+        return now is None or now < limit
 
     def _owes_a_report(self) -> bool:
         return self._resend_report or self._lifecycle.sequence > self._lifecycle.reported
@@ -259,9 +329,9 @@ class SliceLifecycleWorkflow:
 
     def _apply(self, event: LifecycleEvent) -> None:
         before, self._lifecycle = self._lifecycle, advance(self._lifecycle, event)
-        self._visit += (before.state, before.queued) != (self._lifecycle.state, self._lifecycle.queued)
+        if (before.state, before.queued) != (self._lifecycle.state, self._lifecycle.queued):
+            self._visit, self._visit_began = self._visit + 1, workflow.now()
         slice_telemetry.record(before, self._lifecycle)
-        workflow.set_current_details(slice_timeline(self._lifecycle))
 
     def _cancel(self) -> None:
         self._cancel_delivered = True
@@ -272,6 +342,17 @@ class SliceLifecycleWorkflow:
 def _is_resumed(lifecycle: SliceLifecycle) -> bool:
     """Whether the lifecycle began before this workflow, so that its autoscaler may hold an older state."""
     return lifecycle.create_accepted or lifecycle.state is not SliceState.REQUESTING
+
+
+def _failed(lifecycle: SliceLifecycle) -> ApplicationError:
+    """The end of a slice that failed: its cause as the message, its kind as the type, the lifecycle as details.
+
+    Benign: clouds run dry and take slices back every day, so the SDK must not log it as an error of the workflow's code.
+    """
+    failure = lifecycle.failure
+    kind = str(failure.kind) if failure is not None else lifecycle.cause
+    message = f"{kind}: {failure.message}" if failure is not None and failure.message else kind
+    return ApplicationError(message, lifecycle, type=kind, non_retryable=True, category=ApplicationErrorCategory.BENIGN)
 
 
 def _is_broken(loops: Sequence[asyncio.Task[None]]) -> bool:

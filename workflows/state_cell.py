@@ -1,53 +1,91 @@
-"""The state of an autoscaler workflow, changed only through `apply`; slice reports are applied in batches."""
+"""The state of an autoscaler workflow, changed only through `apply`, and its inbox of messages that are not read yet."""
 
+import asyncio
+from collections import deque
+from collections.abc import Callable
 from datetime import datetime
+from itertools import islice, takewhile
+from typing import Any, NamedTuple, TypeVar
 
-from temporalio import workflow
-
-from penstock.contract.slices import SliceReport
 from penstock.core.state.apply import apply
-from penstock.core.state.events import AnyEvent, SlicesReported
+from penstock.core.state.events import AnyEvent
+from penstock.core.state.inbox import WORK, Received, read_batch
 from penstock.core.state.state import AutoscalerState
+
+T = TypeVar("T")
+
+MOST_AT_ONCE = 4_000
+"""Signals looked at for one batch: more than the work of an activation allows to read."""
+
+
+class _Turn(NamedTuple):
+    """An update that waits for the messages before it."""
+
+    take: Callable[[], Any]
+    work: int
+    answer: "asyncio.Future[Any]"
 
 
 class StateCell:
-    """The state, and reports that are not folded into it yet: thousands may arrive together and are applied in one batch.
+    """The state, and the messages that are not applied to it yet.
 
-    The result does not depend on the batches, because every report counts on its own. A query does not fold reports in: a replay
-    runs no queries and must reach the same state.
+    One activation may bring thousands of signals and updates, all of them after a reset, and has two seconds for everything. So
+    a message is only stored when it arrives. `read` takes a batch, bounded in work; the autoscaler calls it at one place, once in
+    an activation, and lets a timer make the next.
     """
 
     def __init__(self, state: AutoscalerState) -> None:
-        self._folded = state
-        self._reports: list[SliceReport] = []
-        self._received_at: datetime = state.now
-        """When the last of the reports arrived."""
-        self._previewed: AutoscalerState | None = None
-        """The state with the reports, computed for a query."""
+        self.state = state
+        self._inbox: deque[Received | _Turn] = deque()
+        self.batches = 0
+        """Batches read since the last decision."""
 
     @property
-    def state(self) -> AutoscalerState:
-        """The current state."""
-        if not self._reports:
-            return self._folded
-        state = self._previewed
-        if state is None:
-            state = apply(self._folded, SlicesReported(at=self._received_at, reports=tuple(self._reports)))
-        if workflow.unsafe.is_read_only():
-            self._previewed = state
-        else:
-            self._folded, self._reports, self._previewed = state, [], None
-        return state
+    def unread(self) -> int:
+        """Messages that are not read yet."""
+        return len(self._inbox)
 
-    @property
-    def without_reports(self) -> AutoscalerState:
-        """The state without the latest reports: enough to parse further ones."""
-        return self._folded
+    def receive(self, name: str, raw: bytes, at: datetime) -> None:
+        """Store a signal."""
+        self._inbox.append(Received(name, raw, at))
+
+    async def in_turn(self, take: Callable[[], T], *, work: int) -> T:
+        """Do something, of so much work, once all messages that came before were read; returns or raises what it does."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._inbox.append(_Turn(take, work, answer))
+        return await answer
+
+    def read(self) -> None:
+        """Read the first messages, as many as one activation has time for; at least one if there is any."""
+        left = WORK if self._inbox else 0
+        while self._inbox and left > 0:
+            first = self._inbox[0]
+            left -= self._take_turn(first) if isinstance(first, _Turn) else self._read_signals(left)
+        self.batches += 1
 
     def apply_event(self, event: AnyEvent) -> None:
-        """Apply an event; a report waits for its batch."""
-        if isinstance(event, SlicesReported):
-            self._reports += event.reports
-            self._received_at, self._previewed = event.at, None
+        """Apply an event."""
+        self.state = apply(self.state, event)
+
+    def _take_turn(self, turn: _Turn) -> int:
+        """Carry an update out; returns its work."""
+        self._inbox.popleft()
+        try:
+            result = turn.take()
+        except Exception as error:  # It belongs to whoever waits for the answer.
+            turn.answer.set_exception(error)
         else:
-            self._folded = apply(self.state, event)
+            turn.answer.set_result(result)
+        return turn.work
+
+    def _read_signals(self, work: int) -> int:
+        """Fold the next signals into the state; returns their work."""
+        signals = [each for each in takewhile(_is_signal, islice(self._inbox, MOST_AT_ONCE)) if isinstance(each, Received)]
+        self.state, count, spent = read_batch(self.state, signals, work=work)
+        for _ in range(count):
+            self._inbox.popleft()
+        return spent
+
+
+def _is_signal(each: Received | _Turn) -> bool:
+    return isinstance(each, Received)

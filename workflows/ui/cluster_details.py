@@ -63,6 +63,10 @@ def _row(group: GroupStatus) -> str:
 def _demand(status: ClusterStatus) -> str:
     count = sum(source.tasks for source in status.demand.values())
     tasks = f"{counted(count, 'task')} {'is' if count == 1 else 'are'} waiting or placed"
+    if status.evaluated_at is None:
+        return f"{tasks}; not evaluated yet."
+    if status.outdated:
+        tasks += "; changes since the last evaluation are not evaluated; at that time"
     if not status.unmet:
         return f"{tasks}; none is unmet."
     unmet = ", ".join(f"{count} {code}" for code, count in sorted(status.unmet.items()))
