@@ -13,21 +13,39 @@ INSTALL = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Pe
 COMPILE := .bench/lock-venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links
 
-.PHONY: help run install-google install-traces test check format lint types contracts bench lock clean
+.PHONY: help run install-google install-traces test check check-laws check-input format lint types contracts bench chaos lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 34
 
-# Ctrl-C reaches make too, which then exits with 130 itself. Without the trap and the test it would print an error as well.
+# Ctrl-C reaches make too, which then waits for the recipe and exits with 130 itself. Without the trap and the last test it would
+# print an error as well, and also ("wait: No child processes") if the recipe ended before make had taken note: so it waits until make
+# no longer catches SIGINT, bit 2 of the mask in /proc. Where there is no /proc a second must do, and where only the service was
+# interrupted, five.
 run: $(if $(filter gcp-emulator,$(PROVIDER)),$(WORKER),$(RUN)) ## Run Penstock with a Temporal server and a simulated cloud (or PROVIDER=gcp-emulator)
-	@trap : INT; $(BIN)/python -m embedded $(if $(PROVIDER),--provider $(PROVIDER)) || [ $$? -eq 130 ]
+	@trap : INT; code=75; while [ $$code -eq 75 ]; do \
+		code=0; $(BIN)/python -m embedded $(if $(PROVIDER),--provider $(PROVIDER)) || code=$$?; \
+	done; \
+	[ $$code -eq 130 ] || exit $$code; \
+	[ -r /proc/$$PPID/status ] || exec sleep 1; \
+	for _ in $$(seq 100); do \
+		caught=$$(sed -n 's/^SigCgt:[[:space:]]*/0x/p' /proc/$$PPID/status 2>/dev/null); \
+		[ $$(($${caught:-0} & 2)) -ne 0 ] || exit 0; \
+		sleep 0.05; \
+	done
 
 install-google install-traces: $(WORKER) ## Install what `make run` can do without: Google's client libraries and OpenTelemetry
 
 test: $(ALL) ## Run the tests
 	$(BIN)/python -m pytest
 
-check: test format lint types contracts ## Run everything that CI runs
+check: test check-laws check-input format lint types contracts ## Run everything that CI runs
+
+check-laws: $(ALL) ## Check the laws of decisions on many more examples
+	LAW_EXAMPLES=200 $(BIN)/python -m pytest -q tests/core/decision tests/core/test_silence.py -k "law or silence"
+
+check-input: $(ALL) ## Give 10,000 bad files, messages and command lines to their readers
+	$(BIN)/python -m tests.bad_input
 
 format: $(ALL) ## Check the format
 	$(BIN)/ruff format --check .
@@ -43,6 +61,9 @@ contracts: $(ALL) ## Check the import contracts
 
 bench: $(ALL) ## Run the benchmarks, against Ray and against bare Temporal
 	$(BIN)/python -m bench
+
+chaos: $(ALL) ## Kill, fail, steal and reset a real service for MINUTES=5 (SEED=… repeats a run), then count what went wrong
+	$(BIN)/python -m bench.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 $(RUN): requirements-run.lock pyproject.toml
 	$(INSTALL) requirements-run.lock

@@ -76,7 +76,8 @@ def _default(of: str) -> str:
 def main(*, provider: str, data: Path | None, cluster_file: Path | None, scenario: Path | None, port: int, ui_port: int) -> None:
     """Run Penstock with everything that it needs on this machine, until stopped.
 
-    Exit codes: 0 after SIGTERM, 130 after Ctrl-C, 1 if a server process fails, 2 if an option, a setting or a file is wrong.
+    Exit codes: 0 after SIGTERM, 130 after Ctrl-C, 1 if a server process fails, 2 if an option, a setting or a file is wrong,
+    75 if the worker is stuck and must be started again.
     """
     try:
         settings = settings_from()

@@ -15,6 +15,8 @@ TUNING: dict[str, str] = {
     "history.outboundProcessorMaxPollRPS": "500",
     "history.timerProcessorMaxTimeShift": '"1ms"',
     "matching.rps": "20000",
+    "matching.numTaskqueueReadPartitions": "1",
+    "matching.numTaskqueueWritePartitions": "1",
     "frontend.rps": "20000",
     "frontend.namespaceRPS": "20000",
     "history.rps": "20000",

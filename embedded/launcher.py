@@ -25,8 +25,9 @@ from penstock.config.cluster import load_cluster
 from penstock.contract.addresses import TEMPORAL_PORT, TEMPORAL_UI_PORT
 from penstock.core.state.specs import locations_of
 from penstock.model.cluster import ClusterConfig
+from worker.activations import ACTIVATIONS, Stuck
 from worker.credentials import missing_credentials
-from worker.exits import INTERRUPTED
+from worker.exits import INTERRUPTED, STUCK, fail
 from worker.serving import STOP_SIGNALS, stop_signal, working
 from worker.settings import BadSettings, Settings
 from worker.telemetry import log_to
@@ -148,8 +149,12 @@ async def _start(autoscaler: AutoscalerClient, config: ClusterConfig) -> bool:
 
 
 async def _watch(services: Sequence[Service]) -> None:
-    """Raise `Ended` when a child process ends on its own."""
+    """Raise `Ended` when a child process ends on its own. A stuck worker ends this process: an orderly stop would wait for it."""
     while True:
+        try:
+            ACTIVATIONS.check()
+        except Stuck as error:
+            fail(error, STUCK)
         for service in services:
             service.child.check_alive()
         await asyncio.sleep(_CHECK_SECONDS)

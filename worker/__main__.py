@@ -1,5 +1,6 @@
 """`python -m worker`: run Penstock's workflows and activities until a signal stops them."""
 
+import asyncio
 import signal
 
 if __name__ == "__main__":
@@ -8,8 +9,8 @@ if __name__ == "__main__":
 
 import click
 
-from worker.exits import MISUSED, fail, run_and_exit
-from worker.serving import connected, stop_signal, working
+from worker.exits import MISUSED, STUCK, fail, run_and_exit
+from worker.serving import connected, stop_signal, watch_activations, working
 from worker.settings import BadSettings, Settings, settings_from
 from worker.telemetry import configure_runtime, log_to
 
@@ -36,7 +37,11 @@ async def _serve(settings: Settings) -> signal.Signals:
     client = await connected()
     async with working(client, settings):
         click.echo(f"worker ready on task queue {settings.task_queue} at {client.service_client.config.target_host}")
-        await stopped
+        watch = asyncio.create_task(watch_activations())
+        await asyncio.wait((stopped, watch), return_when=asyncio.FIRST_COMPLETED)
+        if watch.done() and (error := watch.exception()):
+            fail(error, STUCK)  # At once: an orderly stop would wait for the stuck workflow.
+        watch.cancel()
     click.echo("worker stopped")
     return stopped.result()
 

@@ -16,6 +16,8 @@ from worker.settings import BadSettings
 
 FAILED = 1
 """A server process of `python -m embedded` did not start, or ended."""
+STUCK = 75
+"""The worker cannot take up a workflow run again; a new process can. The number is EX_TEMPFAIL of sysexits.h: try again."""
 MISUSED = 2
 """A setting, an option or a file is wrong, or no Temporal server answers."""
 INTERRUPTED = 128 + signal.SIGINT
@@ -34,7 +36,7 @@ def run_and_exit(work: Coroutine[Any, Any, signal.Signals], *, failures: tuple[t
     _exit(INTERRUPTED if stopped_by is signal.SIGINT else 0)
 
 
-def fail(error: Exception, code: int) -> NoReturn:
+def fail(error: BaseException, code: int) -> NoReturn:
     """Print an error and end the process."""
     click.echo(f"error: {error}", err=True)
     _exit(code)

@@ -1,47 +1,37 @@
-"""The two workflow runners: a fast one for production, and a strict one that sandboxes all of our code, for tests."""
+"""The two workflow runners: production runs workflows as they are, and tests in a sandbox that checks all of our code.
 
-import compileall
-from pathlib import Path
+See docs/decisions/0017-no-sandbox-in-production.md.
+"""
 
 from temporalio import workflow
-from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import StorageDriverStoreContext
-from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
+from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-import workflows
+from penstock.contract import names
+from worker.activations import ACTIVATIONS
 
-PASSED_THROUGH = (
-    "penstock",
-    "yaml",
-    "workflows.queries",
-    "workflows.ui.cluster_details",
-    "workflows.state_cell",
-    "workflows.slice_telemetry",
-    "workflows.policies",
-    "workflows.ui.markdown_tables",
-    "workflows.ui.slice_details",
-)
-"""Modules imported once per process instead of once per workflow. They hold values and functions without state. Tests check them
-with the strict runner.
-
-Modules that define workflows are never passed through: their module state would be shared between workflows.
-"""
+GATHERED_FROM = 50
+"""Signals of one activation from which they are given to the autoscaler together: it only stores them, and the SDK's own work for
+each would take more than the two seconds for the 10,000 that a server delivers at once, on a machine four times slower."""
 
 
 class _Instance(WorkflowInstance):
-    """A sandboxed workflow without serialization contexts.
+    """A workflow whose activations are watched, without serialization contexts.
 
-    The SDK builds the context seven times per payload, inside the sandbox, for converters and codecs that use it. Penstock has
-    none of those, and building the context doubled the time of most workflow tasks.
+    The SDK builds the context seven times per payload, for converters and codecs that use it. Penstock has none of those.
     """
 
-    def __init__(self, sandboxed: WorkflowInstance) -> None:
-        self._sandboxed = sandboxed
+    def __init__(self, instance: WorkflowInstance) -> None:
+        self._instance = instance
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        return self._sandboxed.activate(act)
+        with ACTIVATIONS.under_way(act.run_id):
+            if self._instance.get_info().workflow_type == names.AUTOSCALER:
+                gather_signals(act)
+            return self._instance.activate(act)
 
     def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002 - the SDK passes it
         return None
@@ -50,30 +40,41 @@ class _Instance(WorkflowInstance):
         return StorageDriverStoreContext()
 
     def get_info(self) -> workflow.Info:
-        return self._sandboxed.get_info()
+        return self._instance.get_info()
 
     def get_thread_id(self) -> int | None:
-        return self._sandboxed.get_thread_id()
+        return self._instance.get_thread_id()
 
 
-class _Runner(SandboxedWorkflowRunner):
+def gather_signals(act: WorkflowActivation) -> None:
+    """Put many signals into one, in their order, each payload with the name of its signal."""
+    if len(act.jobs) < GATHERED_FROM:
+        return
+    jobs = list(act.jobs)
+    signals = [job.signal_workflow for job in jobs if job.HasField("signal_workflow")]
+    if len(signals) < GATHERED_FROM:
+        return
+    gathered = WorkflowActivationJob()
+    gathered.signal_workflow.signal_name = names.GATHERED_SIGNALS
+    gathered.signal_workflow.originating_event_id = signals[0].originating_event_id
+    for signal in signals:
+        payload = gathered.signal_workflow.input.add()
+        if signal.input:
+            payload.CopyFrom(signal.input[0])
+        payload.metadata[names.GATHERED_NAME] = signal.signal_name.encode()
+    others = [job for job in jobs if not job.HasField("signal_workflow")]
+    del act.jobs[:]
+    act.jobs.extend([gathered, *others])
+
+
+class _Runner(UnsandboxedWorkflowRunner):
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         return _Instance(super().create_instance(det))
 
 
-def _compile_workflows() -> None:
-    """Write the bytecode of workflow modules, if their directory is writable.
-
-    The sandbox imports these modules for every workflow, and compiling takes most of that time. Python writes bytecode by itself,
-    except where PYTHONDONTWRITEBYTECODE is set, as in many containers.
-    """
-    compileall.compile_dir(Path(workflows.__file__).parent, quiet=2, maxlevels=0)
-
-
-def production_runner() -> SandboxedWorkflowRunner:
-    """Passes our library through, for speed; the sandbox does not check it."""
-    _compile_workflows()
-    return _Runner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
+def production_runner() -> UnsandboxedWorkflowRunner:
+    """Runs workflows without a sandbox, for speed."""
+    return _Runner()
 
 
 def strict_runner() -> SandboxedWorkflowRunner:

@@ -1,5 +1,7 @@
 """Register Penstock's search attributes with the Temporal server, if the worker is permitted to."""
 
+import logging
+
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -7,9 +9,31 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.contract.names import SEARCH_ATTRIBUTES
 
+log = logging.getLogger("worker")
+
 
 class Unregistered(Exception):
     """Search attributes are missing and this worker may not add them; the message has the fix."""
+
+
+class SearchAttributes:
+    """Keeps the search attributes registered: a server that lost its data lacks them, and no cluster can be started there."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._advised = False
+
+    async def keep(self) -> None:
+        """Register what is missing. A worker that may not logs the advice once."""
+        try:
+            added = await register_attributes(self._client)
+        except Unregistered as error:
+            if not self._advised:
+                log.warning("%s", error)
+            self._advised = True
+            return
+        if added:
+            log.info("registered search attributes in namespace %s: %s", self._client.namespace, ", ".join(added))
 
 
 async def register_attributes(client: Client) -> tuple[str, ...]:

@@ -5,14 +5,15 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.connection import TLS_ADVICE, connect, connect_settings
+from worker.activations import ACTIVATIONS
 from worker.assembly import assembled
-from worker.search_attributes import Unregistered, register_attributes
 from worker.settings import Settings
 
 log = logging.getLogger("worker")
@@ -21,8 +22,10 @@ CONNECT_SECONDS = 10.0
 """How long a server may take to answer."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, an orderly stop, and a closed terminal."""
+STUCK_CHECK_SECONDS = 1.0
+"""Between two checks that no workflow activation is stuck."""
 GUARD_SECONDS = 30.0
-"""Between two checks that every cluster's inventory workflows run."""
+"""Between two checks of search attributes, of autoscalers that the server ended, and of inventories."""
 
 
 class Unreachable(Exception):
@@ -75,29 +78,34 @@ def _refusal(address: str, namespace: str, error: RPCError) -> str:
 @asynccontextmanager
 async def working(client: Client, settings: Settings) -> AsyncIterator[None]:
     """Run workflows and activities inside the context; on leaving, finish the activities in flight first."""
-    try:
-        await register_attributes(client)
-    except Unregistered as error:
-        log.warning("%s", error)
     assembly = assembled(client, settings)
+    await assembly.guards["search attributes"]()
     try:
-        async with assembly.worker:
-            guard = asyncio.create_task(_guarding(assembly.guard))
+        async with assembly.own, assembly.watches, assembly.worker:
+            guards = [asyncio.create_task(_guarding(name, guard)) for name, guard in assembly.guards.items()]
             try:
                 yield
             finally:
-                guard.cancel()
+                for guard in guards:
+                    guard.cancel()
                 stopping = asyncio.create_task(assembly.paced.stop())
         await stopping
     finally:
         await assembly.close()
 
 
-async def _guarding(guard: Callable[[], Awaitable[object]]) -> None:
-    """Check inventories for as long as the worker runs; a failed check is logged and repeated."""
+async def watch_activations() -> NoReturn:
+    """Raise `Stuck` once a workflow activation of this process is stuck."""
+    while True:
+        ACTIVATIONS.check()
+        await asyncio.sleep(STUCK_CHECK_SECONDS)
+
+
+async def _guarding(name: str, guard: Callable[[], Awaitable[object]]) -> None:
+    """Repeat a check for as long as the worker runs; one that failed is logged and repeated."""
     while True:
         try:
             await guard()
-        except Exception as error:  # Any error: without this loop, an inventory that an operator terminated would stay down.
-            log.warning("inventories could not be checked (%s); trying again in %g s", error, GUARD_SECONDS)
+        except Exception as error:  # Any error: without this loop, what an operator or the server terminated would stay down.
+            log.warning("%s could not be checked (%s); trying again in %g s", name, error, GUARD_SECONDS)
         await asyncio.sleep(GUARD_SECONDS)

@@ -16,6 +16,7 @@ from temporalio.runtime import (
 
 from penstock.connection import WORKER, can_trace, tracer_provider
 from penstock.contract.metrics import METRICS
+from worker.log_lines import ACTIVITY_LOGGER, OneLinePerFailure
 from worker.settings import BadSettings, Settings
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _BUCKETS = {metric.name: metric.buckets for metric in METRICS if metric.buckets}
 def log_to(path: Path | None) -> None:
     """Send every log of this process to a file, or to standard error."""
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, filename=path)
+    logging.getLogger(ACTIVITY_LOGGER).addFilter(OneLinePerFailure())
 
 
 def configure_runtime(settings: Settings) -> None:
