@@ -4,11 +4,16 @@ from pathlib import Path
 
 import click
 
+from bench.adversarial import AdversarialResult, adversarial_verdicts, run_adversarial
+from bench.backlog import BacklogResult, backlog_table, backlog_verdicts, run_backlog
+from bench.fullsize import FullSizeResult, full_size_table, full_size_verdicts, run_full_size
 from bench.packing import PackingRun, run_packing
-from bench.report import packing_table, routing_table, state_line, verdict_lines, wide_console
+from bench.remedies import RemedyResult, run_remedies
+from bench.report import packing_table, routing_table, scaling_table, state_line, verdict_lines, wide_console
 from bench.routing import RoutingResult, run_routing
+from bench.scaling import ScalingResult, run_scaling, scaling_verdicts
 from bench.state import StateResult, run_state
-from bench.targets import packing_verdicts, routing_verdicts, state_verdicts
+from bench.targets import packing_verdicts, remedy_verdicts, routing_verdicts, state_verdicts
 from bench.temporal.run import TemporalRun, run_temporal, temporal_table, temporal_verdicts
 from bench.verdicts import Verdict
 from penstock.model.value import Value
@@ -20,27 +25,43 @@ class BenchRun(Value):
     quick: bool
     routing: tuple[RoutingResult, ...] = ()
     packing: PackingRun | None = None
+    scaling: tuple[ScalingResult, ...] = ()
+    adversarial: tuple[AdversarialResult, ...] = ()
     state: StateResult | None = None
+    remedies: tuple[RemedyResult, ...] = ()
     temporal: TemporalRun | None = None
+    backlog: tuple[BacklogResult, ...] = ()
+    fullsize: FullSizeResult | None = None
     verdicts: tuple[Verdict, ...]
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="At most 10,000 entries, and only the large packing cases.")
-@click.option("--only", type=click.Choice(["routing", "packing", "state", "temporal"]), help="Run only this benchmark.")
+@click.option(
+    "--only",
+    type=click.Choice(["routing", "packing", "scaling", "adversarial", "state", "remedies", "temporal", "backlog", "fullsize"]),
+    help="Run only this benchmark.",
+)
+@click.option("--all-slices", is_flag=True, help="With fullsize: launch all 5,000 slices, which takes minutes more.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write every figure to this file.")
-def main(*, quick: bool, only: str | None, json_file: Path | None) -> None:
+def main(*, quick: bool, only: str | None, all_slices: bool, json_file: Path | None) -> None:
     """Compare decisions on recorded workloads with the best public planners, and the durable loop with bare Temporal."""
-    found = _measure(quick=quick, only=only)
+    found = _measure(quick=quick, only=only, all_slices=all_slices)
     console = wide_console()
     if found.routing:
         console.print(routing_table(found.routing))
     if found.packing:
         console.print(packing_table(found.packing))
+    if found.scaling:
+        console.print(scaling_table(found.scaling))
     if found.state:
         console.print(state_line(found.state), highlight=False, soft_wrap=True)
     if found.temporal:
         console.print(temporal_table(found.temporal))
+    if found.backlog:
+        console.print(backlog_table(found.backlog))
+    if found.fullsize:
+        console.print(full_size_table(found.fullsize))
     console.print("Targets")
     for line in verdict_lines(found.verdicts):
         console.print(line, highlight=False, soft_wrap=True)
@@ -48,24 +69,53 @@ def main(*, quick: bool, only: str | None, json_file: Path | None) -> None:
         json_file.write_text(found.model_dump_json(indent=1) + "\n")
 
 
-def _measure(*, quick: bool, only: str | None) -> BenchRun:
+def _measure(*, quick: bool, only: str | None, all_slices: bool) -> BenchRun:
     verdicts: list[Verdict] = []
     routing: list[RoutingResult] = []
-    packing = state = temporal = None
+    remedies: list[RemedyResult] = []
+    scaling: list[ScalingResult] = []
+    adversarial: list[AdversarialResult] = []
+    backlog: list[BacklogResult] = []
+    packing = state = temporal = fullsize = None
     if only in (None, "routing"):
         routing = run_routing(quick=quick)
         verdicts += routing_verdicts(routing)
     if only in (None, "packing"):
         packing = run_packing(quick=quick)
         verdicts += packing_verdicts(packing)
+    if only in (None, "scaling"):
+        scaling = run_scaling(quick=quick)
+        verdicts += scaling_verdicts(scaling)
+    if only in (None, "adversarial"):
+        adversarial = run_adversarial(quick=quick or only is None)
+        verdicts += adversarial_verdicts(adversarial)
     if only in (None, "state"):
         state = run_state()
         verdicts += state_verdicts(state)
+    if only in (None, "remedies"):
+        remedies = run_remedies(quick=quick)
+        verdicts += remedy_verdicts(remedies)
     if only in (None, "temporal"):
         temporal = run_temporal(quick=quick)
         verdicts += temporal_verdicts(temporal)
+    if only in (None, "backlog"):
+        backlog = run_backlog(quick=quick)
+        verdicts += backlog_verdicts(backlog)
+    if only in (None, "fullsize"):
+        fullsize = run_full_size(quick=quick, everything=all_slices)
+        verdicts += full_size_verdicts(fullsize)
     return BenchRun(
-        quick=quick, routing=tuple(routing), packing=packing, state=state, temporal=temporal, verdicts=tuple(verdicts)
+        quick=quick,
+        routing=tuple(routing),
+        packing=packing,
+        scaling=tuple(scaling),
+        adversarial=tuple(adversarial),
+        state=state,
+        remedies=tuple(remedies),
+        temporal=temporal,
+        backlog=tuple(backlog),
+        fullsize=fullsize,
+        verdicts=tuple(verdicts),
     )
 
 

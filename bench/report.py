@@ -9,6 +9,8 @@ from rich.table import Table
 from bench.packing import PackingResult, PackingRun
 from bench.ray_peer import RAY
 from bench.routing import RoutingResult
+from bench.scaling import REPEATS as SCALING_REPEATS
+from bench.scaling import ScalingResult
 from bench.state import REPEATS, SLICES, TASKS, StateResult
 from bench.targets import cost_speedup, packing_speedup
 from bench.verdicts import Status, Verdict
@@ -76,6 +78,24 @@ def packing_table(run: PackingRun) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for row in run.results:
         table.add_row(*_packing_cells(row))
+    return table
+
+
+def scaling_table(results: Iterable[ScalingResult]) -> Table:
+    """A row per workload and placement, with the ratio for twice the entries."""
+    table = Table(title="Distinct sizes and pack gangs: one decision", title_justify="left", caption_justify="left")
+    table.caption = (
+        f"CPU seconds of decide(), best of {SCALING_REPEATS}. distinct/k: single tasks, no two of one size, for 200 groups of k "
+        "different machines. pack: gangs of 4 on 5,000 idle slices of 4 hosts. Thorough: the budget of work sufficed."
+    )
+    for name in ("workload", "placement"):
+        table.add_column(name)
+    for name in ("n", "CPU s", "CPU s of 2n", "ratio", "slices", "cost", "thorough"):
+        table.add_column(name, justify="right")
+    for row in results:
+        times = (f"{row.cpu_seconds:.3f}", f"{row.cpu_seconds_of_twice:.3f}", f"{row.ratio:.2f}")
+        outcome = (str(row.slices), f"{row.cost:.2f}", "yes" if row.thorough else "no")
+        table.add_row(row.workload, row.placement, f"{row.entries:,}", *times, *outcome)
     return table
 
 

@@ -2,9 +2,10 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from bench.measuring import output_of, peak_megabytes, progress, timed
-from penstock.core.state.state import AutoscalerState, SourceDemand
+from penstock.core.state.state import AutoscalerState, SourceDemand, UsageSource
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.demand_builder import DemandBuilder
@@ -51,6 +52,9 @@ def full_state() -> AutoscalerState:
             group=f"g{i % GROUPS}",
             state=SliceState.READY,
             since=_NOW - timedelta(seconds=chance.randrange(1_000_000)),
+            cause="demand",
+            source="default",
+            joined=True,
         )
         for i in range(SLICES)
     )
@@ -64,8 +68,15 @@ def full_state() -> AutoscalerState:
         config=ClusterConfig.model_validate({"cluster": "full", "groups": groups}),
         slices=slices,
         usage=usage,
+        usage_sources={"default": _restarted(tuple(usage))},
         demand={"default": SourceDemand(epoch=1, revision=1, demand=_demand(chance))},
     )
+
+
+def _restarted(named: tuple[str, ...]) -> UsageSource:
+    """The source at its largest: its controller has just restarted, so every slice is listed twice."""
+    groups = tuple(f"g{i}" for i in range(GROUPS))
+    return UsageSource(at=_NOW, began=_NOW, named=named, outdated=named, restarted=_NOW, reported=True, groups=groups)
 
 
 def _demand(chance: random.Random) -> Demand:
@@ -80,7 +91,8 @@ def _demand(chance: random.Random) -> Demand:
 
 def _measure() -> StateResult:
     state = full_state()
-    encode, text = timed(lambda: state, AutoscalerState.model_dump_json, repeats=REPEATS)
+    text = state.model_dump_json()
+    encode, text = timed(partial(AutoscalerState.model_validate_json, text), AutoscalerState.model_dump_json, repeats=REPEATS)
     decode, again = timed(lambda: text, AutoscalerState.model_validate_json, repeats=REPEATS)
     if again != state:
         raise ValueError("the decoded state differs from the encoded one")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from bench.packing import PackingResult, PackingRun
+from bench.remedies import RemedyResult
 from bench.routing import RoutingResult
 from bench.state import StateResult
 from bench.verdicts import Status, Verdict
@@ -15,6 +16,8 @@ FASTER_THAN_RAY = 30.0
 OVER_BOUND = 1.02
 STATE_BYTES = 1_000_000
 STATE_SECONDS = 0.3
+ASKER_SECONDS = 2.0
+PLAN_RATIO = 5.0
 BOUND_FROM_TASKS = 1_000
 """With fewer tasks, a single additional slice would exceed `OVER_BOUND`."""
 
@@ -81,6 +84,20 @@ def state_verdicts(result: StateResult) -> list[Verdict]:
         Verdict(target="the full state is less than 1 MB of JSON", status=small, figures=f"{result.json_bytes:,} bytes"),
         Verdict(target=f"it is encoded, and decoded, in under {STATE_SECONDS:g} s", status=fast, figures=times),
     ]
+
+
+def remedy_verdicts(results: Iterable[RemedyResult]) -> list[Verdict]:
+    """Targets for the search of remedies: one asker at full size, and all remedies of a decision."""
+    found = []
+    for row in results:
+        asker = f"one asker's remedy by {row.placement}, {row.tasks:,} tasks, in {ASKER_SECONDS:g} s"
+        quick = Status.REACHED if row.asker_seconds <= ASKER_SECONDS else Status.MISSED
+        found.append(Verdict(target=asker, status=quick, figures=f"{row.asker_seconds:.3f} s"))
+        ratio = (row.decide_seconds + row.plan_seconds) / row.decide_seconds
+        plan = f"decision and remedies by {row.placement}, {row.tasks:,} tasks, in {PLAN_RATIO:g} times the decision"
+        cheap = Status.REACHED if ratio <= PLAN_RATIO else Status.MISSED
+        found.append(Verdict(target=plan, status=cheap, figures=f"{ratio:.1f} times {row.decide_seconds:.3f} s"))
+    return found
 
 
 def packing_speedup(row: PackingResult) -> float:
