@@ -22,8 +22,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: many tests wait for servers most of the time."""
-    return (os.cpu_count() or 1) + 1
+    """Two processes more than cores: many tests wait for servers most of the time."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(scope="session")

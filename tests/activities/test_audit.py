@@ -7,8 +7,9 @@ from typing import cast
 import pytest
 from temporalio.client import Client
 
-from activities import audit
-from activities.audit import HOSTS_AT_ONCE, REPORTS_AT_ONCE, parts_of
+from activities import slice_reports
+from activities.audit import parts_of
+from activities.slice_reports import HOSTS_AT_ONCE, REPORTS_AT_ONCE
 from penstock.contract.inventories import LocationReport
 from penstock.contract.slices import SliceReport, SliceReports
 from penstock.model.failures import Phase
@@ -67,10 +68,10 @@ def test_reports_of_slices_are_sent_in_signals_that_fit_whatever_their_number_of
         sent.append(message)
         return True
 
-    monkeypatch.setattr(audit, "signal_if_running", record)
+    monkeypatch.setattr(slice_reports, "signal_if_running", record)
     hosts = tuple(HostAddress(name=f"node-w-{i}", address=f"10.0.0.{i}", external_address=f"34.0.0.{i}") for i in range(256))
     since = {"state": SliceState.READY, "since": NOW, "ordered_at": NOW, "sequence": 3}
     reports = [SliceReport(slice_id=f"s{i}", group="g", hosts=hosts, **since) for i in range(REPORTS_AT_ONCE)]
-    asyncio.run(audit.send_reports(cast(Client, None), "c", reports))
+    asyncio.run(slice_reports.send_reports(cast(Client, None), "c", reports))
     assert [report for message in sent for report in message.reports] == reports
     assert max(len(message.model_dump_json()) for message in sent) < 500_000

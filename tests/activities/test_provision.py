@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -14,6 +15,7 @@ from activities.providers import port
 from activities.providers.open_providers import Providers
 from activities.providers.port import Labels, Ref
 from activities.provision import MISTAKE_DELAY, ProvisionActivities, failure_of, order_of
+from activities.slice_reports import Reporter
 from activities.wakeups import Wakeups
 from penstock.contract.slices import CreateResult, SliceSpec
 from penstock.model.cluster import ProviderConfig, ScaleGroup
@@ -22,6 +24,9 @@ from penstock.model.location import Location
 from tests.activities.sim_cloud import SimCloud, sim_cloud
 from tests.activities.waiting import until
 from tests.emulators.running import RunningSim
+
+UNUSED = Reporter(cast(Client, None))
+"""Without a last report to send."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +43,7 @@ class Bench:
     def __init__(self, cloud: SimCloud, providers: Providers) -> None:
         self.cloud = cloud
         self.wakeups = Wakeups()
-        self.provisioning = ProvisionActivities(providers, self.wakeups)
+        self.provisioning = ProvisionActivities(providers, self.wakeups, UNUSED)
         self.spec = spec(cluster=cloud.cluster, location=at(name=cloud.location, settings={"url": cloud.url}))
 
     async def run(self, call: Callable[[SliceSpec], Awaitable[Any]], spec: SliceSpec | None = None) -> Any:
@@ -189,7 +194,7 @@ class Refusing:
 def test_a_delete_is_retried_after_any_error(error: port.ProviderError, seconds: float) -> None:
     providers: Any = Refusing(error)
     with pytest.raises(ApplicationError) as raised:
-        asyncio.run(ActivityEnvironment().run(ProvisionActivities(providers, Wakeups()).delete, spec()))
+        asyncio.run(ActivityEnvironment().run(ProvisionActivities(providers, Wakeups(), UNUSED).delete, spec()))
     assert not raised.value.non_retryable
     assert raised.value.next_retry_delay is not None
     assert raised.value.next_retry_delay.total_seconds() == seconds
@@ -219,7 +224,7 @@ def test_a_long_call_heartbeats_and_is_not_broken_off_by_a_cancel(monkeypatch: p
         environment = ActivityEnvironment()
         beats = asyncio.Event()
         environment.on_heartbeat = lambda *_: beats.set()
-        creating = asyncio.create_task(environment.run(ProvisionActivities(slow, Wakeups()).create, spec()))
+        creating = asyncio.create_task(environment.run(ProvisionActivities(slow, Wakeups(), UNUSED).create, spec()))
         await slow.asked.wait()
         environment.cancel()
         beats.clear()
@@ -236,7 +241,7 @@ def test_a_worker_that_shuts_down_breaks_a_call_off(monkeypatch: pytest.MonkeyPa
     async def story() -> None:
         slow: Any = Slow()
         environment = ActivityEnvironment()
-        creating = asyncio.create_task(environment.run(ProvisionActivities(slow, Wakeups()).create, spec()))
+        creating = asyncio.create_task(environment.run(ProvisionActivities(slow, Wakeups(), UNUSED).create, spec()))
         await slow.asked.wait()
         environment.worker_shutdown()
         environment.cancel()

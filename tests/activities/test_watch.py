@@ -10,13 +10,17 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from activities import audit as auditing
 from activities import watch as watching
 from activities.providers.open_providers import Providers
 from activities.providers.port import Host, Labels, Listing, Phase, RateLimited, Ref, Sighting, Transient
-from activities.temporal_reads import ClusterReading
+from activities.slice_messages import SliceMessages
+from activities.slice_reports import Reporter
+from activities.temporal_reads import CachedReadings, ClusterReading
 from activities.wakeups import Wakeups
 from activities.watch import LONGEST_RETRY_SECONDS, WatchActivities
-from penstock.contract.inventories import WatchedLocation
+from penstock.contract.answers import ProblemKind
+from penstock.contract.inventories import LocationReport, WatchedLocation
 from penstock.contract.requests import WatchRequest
 from penstock.core.slices import watch as reconciliation
 from penstock.model.cluster import InventoryRules
@@ -64,14 +68,16 @@ class _OneCloud:
 def attempts(cloud: FlakyCloud, count: int, monkeypatch: pytest.MonkeyPatch) -> list[ApplicationError]:
     """The errors of so many attempts of one round, each resumed from the last heartbeat, as Temporal does it."""
 
-    async def delivered(*_: object) -> bool:
-        return True
+    class Delivered(SliceMessages):
+        async def send(self, *_: object) -> bool:
+            return True
 
     async def no_cluster(_cluster: str, *, oldest_seconds: float) -> ClusterReading:
         return ClusterReading(None, {})
 
-    monkeypatch.setattr(watching, "signal_if_running", delivered)
-    activities = WatchActivities(cast(Client, None), cast(Providers, _OneCloud(cloud)), Wakeups())
+    nobody = cast(Client, None)
+    messages = Delivered(nobody, Reporter(nobody))
+    activities = WatchActivities(nobody, cast(Providers, _OneCloud(cloud)), Wakeups(), CachedReadings(nobody), messages)
     monkeypatch.setattr(activities._readings, "of", no_cluster)
     request = WatchRequest(location=HERE, seconds=60, known="")
     errors: list[ApplicationError] = []
@@ -123,3 +129,24 @@ def test_a_rate_limit_is_waited_out_but_no_longer_than_a_round(monkeypatch: pyte
     (error,) = attempts(FlakyCloud(RateLimited("slow down", retry_after=7200)), 1, monkeypatch)
     assert error.next_retry_delay is not None
     assert error.next_retry_delay.total_seconds() == 60
+
+
+def test_a_silence_is_reported_once_with_its_beginning_and_every_failed_look_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[LocationReport] = []
+    counted: Counter[tuple[str, str]] = Counter()
+
+    async def reported(_client: Client, _cluster: str, report: LocationReport) -> None:
+        told.append(report)
+
+    def count(location: WatchedLocation, kind: str) -> None:
+        counted[location.key, kind] += 1
+
+    monkeypatch.setattr(watching, "SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "count_failed_look", count)
+    monkeypatch.setattr(auditing, "send_location", reported)
+    monkeypatch.setattr(FlakyCloud, "list", _fails)
+    attempts(FlakyCloud(Transient("no answer")), 5, monkeypatch)
+    (report,) = told
+    assert report.problem is not None
+    assert (report.problem.kind, report.problem.message, report.complete) == (ProblemKind.NO_ANSWER, "no answer", False)
+    assert counted == {("sim/z", "Transient"): 5}

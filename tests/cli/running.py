@@ -36,6 +36,7 @@ class Commands:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_REDIRECTING)}
         self.environment = inherited | {"COLUMNS": "160"} | dict(environment or {})
         self.folder = folder
+        self.program = _PROGRAM
 
     def __call__(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(

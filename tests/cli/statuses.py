@@ -45,6 +45,9 @@ def words(view: RenderableType, width: int = 200) -> str:
 EVERYTHING = ClusterStatus(
     cluster="demo",
     version=1234,
+    held="The cluster is paused (maintenance of the network): nothing is launched or drained until it is resumed.",
+    outdated=True,
+    behind="decided at 11:59:30Z; what was reported since waits for the next evaluation",
     now=NOW,
     config_revision=3,
     slices=9,
@@ -77,7 +80,7 @@ EVERYTHING = ClusterStatus(
     placed={Tier.READY: 5, Tier.IN_FLIGHT: 1, Tier.NEW: 2},
     unmet={Code.NO_CAPACITY: 3, Code.NO_MATCHING_GROUP: 1},
     deferred=2,
-    drains=(DrainStatus(slice_id="v5e-16-west-261116-115500-1a2b3c4d", cause="operator", force=True),),
+    drains=(DrainStatus(slice_id="v5e-16-west-261116-115500-1a2b3c4d", cause="operator", force=True, deadline=later(300)),),
     standing=("notebooks",),
     paused="maintenance of the network",
     recovery=RecoveryStatus(reason="the ledger is empty", since=ago(30), waiting_for=("sim/us-west4-a", "sim/us-east1-c")),

@@ -40,7 +40,7 @@ def test_a_cluster_is_started_given_demand_queried_and_deleted_by_commands_alone
         assert mistyped == "error: there is no group 'smal'\n  Did you mean small?\n" + f"  Groups of {scene.cluster}: small\n"
         assert "'redy' is not one of" in await scene.output("slices", "--state", "redy", code=2)
         assert "fits on READY slices of small" in await scene.output("explain", "work/0")
-        assert "No task nobody" in await scene.output("explain", "nobody", code=2)
+        assert "No task or gang nobody" in await scene.output("explain", "nobody", code=2)
         assert "insufficient_resources" in await scene.output("decision", code=3)
         assert "agrees: 2 in the ledger, 2 slice workflows, 2 resources" in await scene.output("verify")
 
@@ -295,7 +295,7 @@ def test_missing_search_attributes_are_reported_with_the_command_that_adds_them(
     finally:
         bare.server.kill()
     assert done.returncode == 6
-    assert f"A worker registers them when it starts: TEMPORAL_ADDRESS={bare.address} python -m worker" in done.stderr
+    assert f"A worker registers them within 30 s: TEMPORAL_ADDRESS={bare.address} python -m worker" in done.stderr
     assert f"temporal operator search-attribute create --address {bare.address} --namespace default" in done.stderr
     assert all(f"--name {name} --type Keyword" in done.stderr for name in SEARCH_ATTRIBUTES)
 
@@ -310,6 +310,23 @@ def test_the_doctor_checks_server_worker_clusters_and_clouds(machine: Machine, t
         await scene.stage.cloud.behave(permission_denied="project")
         printed = await scene.output("doctor", code=1)
         assert "give the worker's credentials access to" in printed
+
+    played(machine, tmp_path, story, min_slices=1)
+
+
+def test_a_terminated_autoscaler_is_restored_by_one_command(machine: Machine, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.ready(1)
+        await scene.output("pause", "a freeze")
+        await scene.stage.workflow.terminate("by hand")
+        missing = await scene.output("status", code=5)
+        assert f"Its autoscaler was terminated: penstock restore {scene.cluster}" in missing
+        restored = f"{scene.cluster}: Restored with configuration revision 1; it is still paused: penstock resume.\n"
+        assert await scene.output("restore", scene.cluster) == restored
+        await scene.ready(1)
+        assert "a freeze" in await scene.output("status")
+        assert "runs already" in await scene.output("restore", scene.cluster, code=6)
+        assert "no cluster 'never' runs" in await scene.output("restore", "never", code=5)
 
     played(machine, tmp_path, story, min_slices=1)
 

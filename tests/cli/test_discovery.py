@@ -33,7 +33,7 @@ class ServerThatLists:
         if self.checks == 0:
             return DescribeTaskQueueResponse()
         self.checks = None if self.checks is None else self.checks - 1
-        listed: list[Any] = [PollerInfo() for _ in self.polled]
+        listed: list[Any] = [PollerInfo(identity=f"{number}@there") for number in range(len(self.polled))]
         for poller, moment in zip(listed, self.polled, strict=True):
             poller.last_access_time.FromNanoseconds(int(moment * 1e9))
         return DescribeTaskQueueResponse(pollers=listed)

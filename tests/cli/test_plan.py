@@ -83,7 +83,7 @@ def test_the_decision_as_json_has_everything_a_program_needs() -> None:
         "cpu-16": {"in_flight": 1},
         "l4-west": {"in_flight": 1},
     }
-    assert decision["placed"]["v5e-16-west"] == {"ready": 1, "in_flight": 1, "new": 4}
+    assert decision["placed"]["v5e-16-west"] == {"ready": 4, "in_flight": 4, "new": 16}
     codes = {tuple(item["task_ids"][:1]): item["code"] for item in decision["unmet"]}
     assert codes == {("pretrain/6/0",): "no_capacity", ("finetune/0",): "gang_size_mismatch", ("index",): "no_matching_group"}
     west = decision["groups"]["v5e-16-west"]
@@ -103,7 +103,7 @@ def test_a_placement_can_be_tried_without_changing_the_file() -> None:
     [
         ("pretrain/0/0", 0, "fits on READY slices of v5e-16-west"),
         ("pretrain/9/3", 3, "Remedy: raise chips of pool v5e-reservation from 128 to 192."),
-        ("nobody", 2, "No task nobody is waiting or running."),
+        ("nobody", 2, "No task or gang nobody is waiting or running, and no task id begins with it."),
     ],
 )
 def test_one_task_is_explained_in_the_same_words_as_text_and_as_json(task: str, status: int, words: str) -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from penstock.cli.render_clusters import ClusterSummary, clusters_view
 from penstock.cli.render_demand import demand_view, source_details
-from penstock.cli.render_slices import SliceDetails, slice_view
+from penstock.cli.render_slices import SliceDetails, slice_view, slices_view
 from penstock.cli.ui_links import UiLinks, ui_address
+from penstock.contract.answers import SlicePage
 from penstock.contract.slices import SliceLifecycle, SliceSpec, Transition
 from penstock.contract.tasks import demand_of
 from penstock.core.state.state import SourceDemand
@@ -127,7 +128,7 @@ def test_shapes_beyond_twenty_are_counted() -> None:
     demand = demand_of([{"id": f"t{i}", "resources": {"cpu": i + 1}} for i in range(23)])
     text = words(demand_view([source_details("ci", SourceDemand(epoch=0, revision=0, demand=demand))]))
     assert ("cpu 20 │" in text, "cpu 21 │" in text) == (True, False)
-    assert "and 3 more shapes, 3 entries: --json lists them" in text
+    assert "and 3 more shapes, 3 tasks: --json lists them" in text
 
 
 def test_clusters_show_a_dash_for_numbers_that_are_not_known() -> None:
@@ -159,3 +160,12 @@ def test_links_escape_ids_and_queries() -> None:
     links = UiLinks("http://ui", "team.a")
     assert links.workflow("penstock/demo") == "http://ui/namespaces/team.a/workflows/penstock%2Fdemo"
     assert links.filtered("A='b c'") == "http://ui/namespaces/team.a/workflows?query=A%3D%27b%20c%27"
+
+
+def test_a_slice_that_did_not_join_says_so_in_the_list_and_by_itself() -> None:
+    stranger = LEDGER.model_copy(update={"unclaimed": ago(10)})
+    text = words(slice_view(details(stranger), NOW))
+    assert f"{SLICE_ID}: READY (not joined) for 30s" in text
+    assert "usage not joined: the controller reports usage and has not named it by 11:59:50Z; it holds nothing" in text
+    page = SlicePage(total=1, page=1, pages=1, slices=(stranger,))
+    assert "READY (not joined)" in words(slices_view(page, NOW))

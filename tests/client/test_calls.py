@@ -2,6 +2,8 @@
 
 import asyncio
 import uuid
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from temporalio import workflow
@@ -9,14 +11,19 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskCompletedRequest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from penstock.client import ErrorCode, Refused
-from penstock.client.calls import Calls
+from penstock.client import calls as calls_module
+from penstock.client.calls import TRIES, Calls
 from penstock.contract.answers import Done
 from penstock.contract.error_codes import with_code
 from penstock.contract.names import DECISION, PAUSE, autoscaler_id
 from tests.workflows.machine import Machine
+
+RETRIED_SECONDS = 15.0
+"""The SDK itself repeats a refused call for ten seconds."""
 
 
 @workflow.defn
@@ -47,6 +54,24 @@ async def answer_nothing(client: Client, queue: str) -> None:
     )
 
 
+def test_more_updates_than_the_server_takes_at_once_are_all_answered(machine: Machine) -> None:
+    """Two clients send 60 while no worker runs: the server takes ten of them."""
+
+    async def story() -> None:
+        client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
+        handle = await client.start_workflow(Pausable.run, id=autoscaler_id(name), task_queue=name)
+        clients = [Calls(client, name) for _ in range(2)]
+        sent = [asyncio.create_task(calls.update(PAUSE, {}, Done)) for calls in clients for _ in range(30)]
+        refused, _ = await asyncio.wait(sent, timeout=RETRIED_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        assert not refused
+        async with Worker(client, task_queue=name, workflows=[Pausable], workflow_runner=UnsandboxedWorkflowRunner()):
+            answers = await asyncio.gather(*sent)
+            assert [answer.config_revision for answer in answers] == [7] * 60
+            await handle.terminate()
+
+    asyncio.run(story())
+
+
 def test_an_update_that_no_workflow_received_is_sent_again(machine: Machine) -> None:
     async def story() -> None:
         client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
@@ -72,6 +97,29 @@ def test_the_error_of_a_query_keeps_the_code_that_the_workflow_gave_it(machine: 
         assert refused.value.code is ErrorCode.CLUSTER_TOO_LARGE
 
     asyncio.run(story())
+
+
+def test_a_query_that_the_server_has_no_room_for_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls_module, "LONGEST_PAUSE_SECONDS", 0.0)
+    full = RPCError("consistent query buffer is full, this may be caused by …", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
+    answers: list[object] = [full] * (3 * TRIES)
+
+    class Busy:
+        async def query(self, *_: object, **__: object) -> object:
+            if answers:
+                raise full
+            return "done"
+
+    client = cast(Client, SimpleNamespace(get_workflow_handle=lambda _: Busy()))
+
+    async def ask() -> str:
+        asked = asyncio.create_task(Calls(client, "c").query(DECISION, str))
+        while answers and not asked.done():
+            answers.pop()
+            await asyncio.sleep(0)
+        return await asked
+
+    assert asyncio.run(ask()) == "done"
 
 
 def test_an_update_without_an_answer_ends_at_the_callers_deadline_or_when_the_caller_is_cancelled(machine: Machine) -> None:

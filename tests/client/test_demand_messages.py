@@ -4,6 +4,8 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.client.demand_messages import DemandMessages, as_demand, in_parts
 from penstock.contract.messages import DemandMessage, size_of
@@ -46,8 +48,8 @@ class Receiver:
         (singles("a", "b", "c", "d"), singles("b", "c", "d", "e"), "delta"),
         (singles("a", "b", "c", "d"), singles("a", "b", "c", "d"), "delta"),
         (singles("a", "b", "c", "d"), singles("d", "c", "b", "a"), "snapshot"),
-        (singles("a", "b", "c", "d"), singles("e", "a", "b", "c", "d"), "snapshot"),
-        (singles("a", "b", "c", "d"), [*singles("a", "b", "c"), *singles("d", cpu=2)], "snapshot"),
+        (singles("a", "b", "c", "d"), singles("e", "a", "b", "c", "d"), "delta"),
+        (singles("a", "b", "c", "d"), [*singles("a", "b", "c"), *singles("d", cpu=2)], "delta"),
         (singles("a", "b"), singles("c", "d"), "snapshot"),
         (singles("a", "b"), [], "snapshot"),
         (
@@ -68,6 +70,39 @@ def test_the_receiver_holds_the_demand_that_was_sent(before: list[Any], after: l
     assert receiver.source.resync_needed is None
     assert receiver.source.stamp == outbox.stamp == (7, 2)
     assert joined([receiver.source.demand, Demand()]) == joined([as_demand(after), Demand()])
+
+
+names = st.lists(st.integers(0, 14), max_size=14, unique=True)
+written = st.builds(
+    lambda numbers, cpus, ganged: [
+        member(f"t{n}", f"g{n % 3}", 6) if n % 5 in ganged else {"id": f"t{n}", "resources": {"cpu": 1 + (n in cpus)}}
+        for n in numbers
+    ],
+    names,
+    st.sets(st.integers(0, 14), max_size=3),
+    st.sets(st.integers(0, 4), max_size=1),
+)
+
+
+@given(st.lists(written, min_size=2, max_size=6))
+def test_whatever_a_controller_wants_next_the_receiver_holds_it(lists: list[list[dict[str, Any]]]) -> None:
+    outbox, receiver = DemandMessages("default", 7), Receiver()
+    for tasks in lists:
+        demand = as_demand(tasks)
+        receiver.take(outbox.messages(demand))
+        outbox.delivered(demand)
+        assert receiver.source.resync_needed is None
+        assert joined([receiver.source.demand, Demand()]) == joined([demand, Demand()])
+
+
+@pytest.mark.parametrize("positions", [(0,), (0, 0), (1, 0), (0, 9)])
+def test_positions_that_do_not_fit_ask_for_a_snapshot(positions: tuple[int, ...]) -> None:
+    receiver = Receiver()
+    receiver.take((DemandMessage(epoch=1, revision=1, tasks=tuple(singles("a", "b"))),))
+    added = tuple(singles("c", "d"))
+    receiver.take((DemandMessage(epoch=1, base=1, revision=2, tasks=added, positions=positions),))
+    assert receiver.source.resync_needed == "revision 2 gives positions that do not fit the entries that it adds"
+    assert receiver.source.demand.task_ids == ("a", "b")
 
 
 def test_after_a_message_that_may_be_lost_a_snapshot_is_sent() -> None:

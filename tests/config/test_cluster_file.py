@@ -62,7 +62,7 @@ groups:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("colour: red", "groups[0].colour: unknown key; known keys: attributes, device"),
+        ("colour: red", "groups[0].colour: unknown key; known keys: attributes, cancel_after, device"),
         ("prioritie: 1", "did you mean priority?"),
         ("watermark: 101", "groups[0].watermark: should be 100 or less, not 101"),
         ("priority: -1", "-1 must be a finite number, 0 or more"),
@@ -96,8 +96,31 @@ def test_a_problem_of_a_name_lists_the_characters_that_names_may_have(tmp_path: 
     assert "write it like" not in problems(tmp_path, 'cluster: "!"\ngroups: []\n')[0]
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            "zone: us/west4-a",
+            "groups[0].zone: 'us/west4-a' may have only lower-case letters, digits and - _ ., with a letter or digit",
+        ),
+        ("zone: 'us-west4-a?x=1'", "write it like us-west4-a-x-1"),
+        (f"zone: {'z' * 64}", "groups[0].zone: should be at most 63 characters long"),
+        ("zone: ''", "groups[0].zone: is empty; write a text"),
+        ("provider: {kind: gce, project: my/project}", "project 'my/project' may have only letters, digits and - _ . :"),
+        (f"provider: {{kind: gce, project: {'p' * 101}}}", "at most 100 characters; write the id of the account"),
+        ("provider: {kind: gce, project: [a]}", "write the id of the account, such as my-project"),
+        (f"provider: {{kind: {'k' * 64}}}", "groups[0].provider.kind: should be at most 63 characters long"),
+    ],
+)
+def test_names_that_become_part_of_an_id_or_url_are_checked_with_the_fix(tmp_path: Path, fields: str, message: str) -> None:
+    found = problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, {fields}}}\n")
+    assert any(message in problem for problem in found), found
+
+
 def test_an_attribute_is_a_finite_number_or_a_word(tmp_path: Path) -> None:
-    assert "should be a finite number" in str(problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, attributes: {{x: .nan}}}}\n"))
+    assert "nan is not a finite number" in str(
+        problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, attributes: {{x: .nan}}}}\n")
+    )
 
 
 def test_minimums_must_fit_the_cluster(tmp_path: Path) -> None:

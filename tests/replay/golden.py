@@ -1,6 +1,8 @@
 """Write and read golden histories, small and without data of the machine they were recorded on."""
 
 import json
+import re
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from temporalio.client import WorkflowHandle, WorkflowHistory
 HISTORIES = Path(__file__).with_name("histories")
 _SCRUBBED = {"identity": "worker", "stackTrace": "", "binaryChecksum": "", "requestId": "", "workerInstanceKey": ""}
 """Fields that identify a process or a directory, and do not affect replay."""
+_PROCESS = re.compile(r"\b\d+@[\w.-]+")
+"""The identity of a worker, which the doctor passes on: its process and its host."""
 _STICKY = "TASK_QUEUE_KIND_STICKY"
 """The kind of queue whose name is that of a process and its host."""
 
@@ -37,7 +41,11 @@ def _write(name: str, document: dict[str, Any]) -> None:
 
 
 def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return _PROCESS.sub("worker", value)
     if isinstance(value, dict):
         scrubbed = {key: _SCRUBBED.get(key, _scrubbed(item)) for key, item in value.items()}
+        if isinstance(scrubbed.get("data"), str):
+            scrubbed["data"] = b64encode(_scrubbed(b64decode(scrubbed["data"]).decode()).encode()).decode()
         return scrubbed | {"name": "sticky"} if value.get("kind") == _STICKY else scrubbed
     return [_scrubbed(item) for item in value] if isinstance(value, list) else value

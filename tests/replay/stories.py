@@ -1,13 +1,14 @@
 """The paths through the workflows that matter, each as a story that ends with golden histories."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import WorkflowHandle
+from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from activities.providers.port import resource_name
 from penstock.contract import names
@@ -30,6 +31,12 @@ class Story(NamedTuple):
 def tasks(number: int) -> list[dict[str, Any]]:
     """Tasks that fill one small host each."""
     return [{"id": f"task-{i}", "resources": {"cpu": 4}} for i in range(number)]
+
+
+async def _ended(slice_workflow: "WorkflowHandle[Any, Any]") -> None:
+    """Wait for the end of a slice, which is a failed workflow if the slice ended FAILED."""
+    with suppress(WorkflowFailureError):
+        await slice_workflow.result()
 
 
 async def _demand_and_drain(stage: Stage) -> None:
@@ -85,7 +92,7 @@ async def _stockout(stage: Stage) -> None:
     await stage.autoscaler.submit_demand(tasks(1))
     status = await stage.eventually(stage.autoscaler.status, lambda status: status.recent_failures and _count(status) == 1)
     failed = status.recent_failures[0]
-    await stage.slice_workflow(failed.group, failed.slice_id).result()
+    await _ended(stage.slice_workflow(failed.group, failed.slice_id))
     await save("slice-stockout", stage.slice_workflow(failed.group, failed.slice_id))
     await save("autoscaler-overflow", stage.workflow)
 
@@ -103,7 +110,7 @@ async def _preempted(stage: Stage) -> None:
     (piece,) = await _ready(stage, 1)
     (made,) = await stage.cloud.ever_made()
     await stage.cloud.preempt(made["name"])
-    await stage.slice_workflow(piece.group, piece.id).result()
+    await _ended(stage.slice_workflow(piece.group, piece.id))
     await save("slice-preempted", stage.slice_workflow(piece.group, piece.id))
 
 
@@ -123,7 +130,7 @@ async def _overdue(stage: Stage) -> None:
     status = await stage.eventually(stage.autoscaler.status, lambda status: status.recent_failures)
     late = status.recent_failures[0]
     await stage.autoscaler.pause("no more of them")
-    await stage.slice_workflow(late.group, late.slice_id).result()
+    await _ended(stage.slice_workflow(late.group, late.slice_id))
     await save("slice-overdue", stage.slice_workflow(late.group, late.slice_id))
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.worker import Replayer, WorkflowRunner
 from temporalio.workflow import NondeterminismError
 
 from penstock.contract import names
@@ -17,7 +16,7 @@ from tests.replay.careless import ClockReading, Hesitant, Settling, SettlingFrom
 from worker.assembly import WORKFLOWS
 from worker.sandbox import production_runner, strict_runner
 
-Runner = Callable[[], SandboxedWorkflowRunner]
+Runner = Callable[[], WorkflowRunner]
 SHOWN = (EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_TIMER_STARTED)
 RUNNERS = {"production": production_runner, "strict": strict_runner}
 

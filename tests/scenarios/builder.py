@@ -8,6 +8,7 @@ from penstock.model.cluster import ClusterConfig, Limits, Pool, ScaleGroup
 from penstock.model.constraints import Constraint, Operator, Scalar
 from penstock.model.decision import Cause, Code, CostPerHour, Outcome, Pressure, Tier
 from penstock.model.slices import Availability, Health, HostUsage, RecentLaunch, SliceState, StandingItem, StandingRequest
+from penstock.model.snapshot import SourceTerms
 from penstock.model.units import parse_seconds
 from tests.scenarios.cases import NOW, Case, Expectation, ExpectedDeferred, ExpectedPool, ExpectedUnmet, GivenSlice, GivenTask
 
@@ -18,7 +19,7 @@ _MAX_SLICES = 10
 _SLICES: dict[str, dict[str, Any]] = {
     "idle": {"state": "READY", "usage": "idle"},
     "busy": {"state": "READY", "usage": "busy"},
-    "unknown": {"state": "READY"},
+    "unreported": {"state": "READY"},
     "requesting": {"state": "REQUESTING"},
     "booting": {"state": "BOOTING"},
     "initializing": {"state": "INITIALIZING"},
@@ -61,7 +62,7 @@ class GroupFields(Amounts, total=False):
     patience: str
     idle: int
     busy: int
-    unknown: int
+    unreported: int
     requesting: int
     booting: int
     initializing: int
@@ -76,6 +77,7 @@ class SliceFields(TypedDict, total=False):
     age: str
     queued: bool
     drain: bool
+    unclaimed: str
     usage: str | HostUsage | Sequence[str | HostUsage]
 
 
@@ -83,6 +85,7 @@ class WantFields(Amounts, total=False):
     """A task, or a gang of such tasks if `gang` gives a size."""
 
     id: str
+    source: str
     device: str
     variants: Sequence[str]
     constraints: Sequence[Constraint]
@@ -103,6 +106,7 @@ class ClusterFields(TypedDict, total=False):
     conserve_accelerators: bool
     patience: str
     ready_grace: str
+    unclaimed_after: str
 
 
 class Expected(TypedDict, total=False):
@@ -141,6 +145,7 @@ class Scenario:
         self._standing: list[StandingRequest] = []
         self._launched: list[RecentLaunch] = []
         self._tasks: list[GivenTask] = []
+        self._sources: dict[str, SourceTerms] = {}
 
     def cluster(self, **fields: Unpack[ClusterFields]) -> Self:
         """Configure the cluster."""
@@ -195,10 +200,17 @@ class Scenario:
         self._launched.append(RecentLaunch(group, slices, NOW - _offset(ago)))
         return self
 
+    def source(self, name: str, *, lease_ends: str | None = None, usage_due: str | None = None) -> Self:
+        """Set the terms of a source of demand, relative to now; `-5m` is in the past."""
+        ends = {"lease_ends": lease_ends, "usage_due": usage_due}
+        self._sources[name] = SourceTerms(**{key: NOW + _offset(text) for key, text in ends.items() if text is not None})
+        return self
+
     def wants(self, count: int, **fields: Unpack[WantFields]) -> Self:
         """Add `count` equal tasks or gangs to the end of the demand."""
         gang_id = fields.get("gang_id", f"gang-{len(self._tasks)}") if "gang" in fields else None
         extra = {"id": fields.get("id", "task"), "count": count, "pending": fields.get("pending")}
+        extra["source"] = fields.get("source", "")
         self._tasks.append(GivenTask.model_validate(_shape(fields, gang_id=gang_id) | extra))
         return self
 
@@ -213,6 +225,7 @@ class Scenario:
             health=self._health,
             standing=tuple(self._standing),
             launched=tuple(self._launched),
+            sources=self._sources,
             tasks=tuple(self._tasks),
             expect=Expectation.model_validate(fields),
         )
@@ -234,10 +247,16 @@ def should(attribute: str, op: Operator, *values: Scalar) -> Constraint:
 
 
 def unmet(
-    code: Code, entries: int = 1, *, tasks: str = "task", says: Sequence[str] = (), groups: dict[str, Code] | None = None
+    code: Code,
+    entries: int = 1,
+    *,
+    tasks: str = "task",
+    says: Sequence[str] = (),
+    never_says: Sequence[str] = (),
+    groups: dict[str, Code] | None = None,
 ) -> ExpectedUnmet:
-    """Unmet entries: code, texts that the message contains, and the code of every group."""
-    return ExpectedUnmet(tasks=tasks, entries=entries, code=code, says=tuple(says), groups=groups)
+    """Unmet entries: code, texts that the message contains or must not contain, and the code of every group."""
+    return ExpectedUnmet(tasks=tasks, entries=entries, code=code, says=tuple(says), never_says=tuple(never_says), groups=groups)
 
 
 def deferred(group: str, slices: int, limit: str, *, says: Sequence[str] = ()) -> ExpectedDeferred:

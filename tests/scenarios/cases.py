@@ -19,7 +19,7 @@ from penstock.model.demand import Demand, Task
 from penstock.model.demand_builder import DemandBuilder, build_demand
 from penstock.model.runs import HostRef
 from penstock.model.slices import Availability, DrainTerms, Health, RecentLaunch, Slice, SliceState, SliceUsage, StandingRequest
-from penstock.model.snapshot import Snapshot
+from penstock.model.snapshot import Snapshot, SourceTerms
 from penstock.model.units import Seconds
 from penstock.model.value import Value
 
@@ -39,7 +39,7 @@ def _one_or_more(value: Any) -> Any:
 
 
 class GivenSlice(Value):
-    """`count` slices of one group in one state. A READY slice without `usage` has unknown usage."""
+    """`count` slices of one group in one state. No usage report names a READY slice without `usage`."""
 
     id: str
     group: str
@@ -49,6 +49,9 @@ class GivenSlice(Value):
     queued: bool = False
     drain: bool = False
     age: Seconds | None = None
+    idle: Seconds | None = None
+    """For how long it has been idle."""
+    unclaimed: Seconds | None = None
 
     def ids(self) -> list[str]:
         """The ids of the slices."""
@@ -59,6 +62,8 @@ class GivenSlice(Value):
         since = None if self.age is None else NOW - timedelta(seconds=self.age)
         drain = DrainTerms(cause="test") if self.drain else None
         fields: dict[str, Any] = {"group": self.group, "state": self.state, "since": since, "queued": self.queued, "drain": drain}
+        fields["idle_since"] = None if self.idle is None else NOW - timedelta(seconds=self.idle)
+        fields["unclaimed"] = None if self.unclaimed is None else NOW - timedelta(seconds=self.unclaimed)
         return [Slice(id=i, **fields) for i in self.ids()]
 
 
@@ -67,6 +72,7 @@ class GivenTask(Task):
 
     count: int = 1
     pending: int | None = None
+    source: str = ""
 
     @model_validator(mode="after")
     def _only_gangs_have_pending(self) -> Self:
@@ -97,6 +103,7 @@ class ExpectedUnmet(Value):
     entries: int = 1
     code: Code
     says: tuple[str, ...] = ()
+    never_says: tuple[str, ...] = ()
     longest: int = SHORT
     groups: dict[str, Code] | None = None
 
@@ -173,6 +180,7 @@ class Case(Value):
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
     launched: tuple[RecentLaunch, ...] = ()
+    sources: dict[str, SourceTerms] = Field(default_factory=dict)
     tasks: tuple[GivenTask, ...] = ()
     expect: Expectation
 
@@ -191,15 +199,18 @@ class Case(Value):
     def demand(self) -> Demand:
         """The demand. Gangs that run in part must not use their current hosts again."""
         tasks: list[Task] = []
+        sources: dict[str, str] = {}
         for given in self.tasks:
             tasks += given.tasks(len(tasks))
+            sources |= {task.id: given.source for task in tasks if task.id not in sources}
         found, builder = build_demand(tasks), DemandBuilder()
         for entry in found.entries():
             run = found.workload.runs[entry.run]
             gang_ids = () if entry.gang_id is None else (entry.gang_id,)
             apart = () if entry.gang_id is None else self._hosts_of(entry.gang_id)
             shape = found.workload.shapes[run.shape]
-            builder.add(shape, entry.task_ids, gang_ids=gang_ids, apart=apart, fault=run.fault)
+            source = sources[entry.task_ids[0]]
+            builder.add(shape, entry.task_ids, gang_ids=gang_ids, apart=apart, fault=run.fault, source=source)
         return builder.build()
 
     def _hosts_of(self, gang_id: str) -> tuple[HostRef, ...]:
@@ -219,6 +230,7 @@ class Case(Value):
             health=self.health,
             standing=self.standing,
             launched=self.launched,
+            sources=self.sources,
         )
 
 
@@ -267,6 +279,7 @@ def _check_unmet(demand: Demand, decision: Decision, expect: Expectation) -> Non
     for item in expect.unmet:
         _, message, groups = found[item.tasks, item.code]
         assert [words for words in item.says if words not in message] == [], message
+        assert [words for words in item.never_says if words in message] == [], message
         assert len(message) <= item.longest, message
         assert item.groups is None or groups == item.groups
     placed = sum(_placed(decision).values())

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.scenarios.cases import Case, check
-from tests.scenarios.rules import budgets, capacity, explanations, gangs, groups
+from tests.scenarios.rules import budgets, capacity, explanations, gangs, groups, silence
 
-RULES = (*capacity.RULES, *groups.RULES, *gangs.RULES, *budgets.RULES, *explanations.RULES)
+RULES = (*capacity.RULES, *groups.RULES, *gangs.RULES, *budgets.RULES, *explanations.RULES, *silence.RULES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
@@ -14,10 +15,14 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from penstock.connection import TLS_ADVICE
 from penstock.contract.names import SEARCH_ATTRIBUTES
 from penstock.model.slices import SliceState
+from tests.activities.waiting import until
 from tests.cli.running import Commands
-from tests.workflows.machine import Machine
+from tests.workflows.machine import Machine, running_machine
 from tests.workflows.stage import group, staged
+from worker import serving
 from worker.search_attributes import register_attributes
+from worker.serving import working
+from worker.settings import Settings
 
 SECONDS = 60.0
 MISSING = {"TEMPORAL_TLS_CLIENT_CERT_PATH": "missing.pem", "TEMPORAL_TLS_CLIENT_KEY_PATH": "missing.key"}
@@ -101,6 +106,28 @@ def test_search_attributes_are_registered_once(machine: Machine) -> None:
         assert await register_attributes(client) == ()
 
     asyncio.run(story())
+
+
+def test_a_worker_registers_search_attributes_again_after_the_server_lost_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def attributes(machine: Machine) -> set[str]:
+        client = await machine.client()
+        listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+        return {*listed.custom_attributes} & {*SEARCH_ATTRIBUTES}
+
+    async def story(machine: Machine) -> None:
+        async with working(await machine.client(), Settings(task_queue="own")):
+            machine.server.kill()
+            machine.server.start()
+            await machine.connected()
+            await until(lambda: attributes(machine), lambda found: found == {*SEARCH_ATTRIBUTES})
+
+    monkeypatch.setattr(serving, "GUARD_SECONDS", 0.1)
+    with running_machine(tmp_path) as machine:
+        assert machine.worker is not None
+        machine.worker.kill()
+        asyncio.run(story(machine))
 
 
 def test_a_worker_that_gets_sigterm_stops_in_order_and_the_next_one_continues(machine: Machine) -> None:

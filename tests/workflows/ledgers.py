@@ -88,13 +88,14 @@ async def reset(
 ) -> None:
     """Reset a workflow, or the autoscaler, to the first task that ended after an event, as an operator can."""
     handle = handle or stage.workflow
+    run_id = (await handle.describe()).run_id  # A history names the run of its first event, which a reset copied.
     history = await handle.fetch_history()
     completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
     first = next(event for event in history.events if event.event_type == completed and event.event_id > after)
     await stage.client.workflow_service.reset_workflow_execution(
         ResetWorkflowExecutionRequest(
             namespace=stage.client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=history.run_id),
+            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=run_id),
             reason="a test",
             workflow_task_finish_event_id=first.event_id,
             request_id=uuid.uuid4().hex,

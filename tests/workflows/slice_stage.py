@@ -3,14 +3,16 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
+import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes, HistoryEvent
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
 
 from activities.providers.port import resource_name
 from penstock.contract import names
@@ -48,15 +50,31 @@ class OneSlice:
     async def ended(self) -> SliceLifecycle:
         """Its last state, once its workflow is over and its autoscaler has the last report."""
         async with asyncio.timeout(SECONDS):
-            lifecycle: SliceLifecycle = await self.handle.result()
-        return lifecycle
+            with suppress(WorkflowFailureError):
+                await self.handle.result()
+        return await self.lifecycle()
+
+    async def failure(self) -> ApplicationError:
+        """The failure of its workflow, once it is over."""
+        async with asyncio.timeout(SECONDS):
+            with pytest.raises(WorkflowFailureError) as failed:
+                await self.handle.result()
+        assert isinstance(failed.value.cause, ApplicationError)
+        return failed.value.cause
 
     async def see(self, phase: Phase, **rest: Any) -> None:
-        """Send a sighting, as an inventory does."""
+        """Send a sighting as a signal."""
+        await self.handle.signal(names.OBSERVED, self.sighting(phase, **rest).model_dump(mode="json"))
+
+    def sighting(self, phase: Phase, **rest: Any) -> Sighting:
+        """A look at its resource."""
         labels = Labels(cluster=self.spec.cluster, group=self.spec.group, slice=self.spec.slice_id)
         ref = Ref(location=self.spec.location.name, name=self.name, labels=labels)
-        sighting = Sighting(ref=ref, phase=phase, **rest)
-        await self.handle.signal(names.OBSERVED, sighting.model_dump(mode="json"))
+        return Sighting(ref=ref, phase=phase, **rest)
+
+    def healthy(self) -> Sighting:
+        """A look that shows all its hosts healthy."""
+        return self.sighting(Phase.RUNNING, hosts=self.hosts(healthy=True))
 
     async def see_healthy(self, *, first: int = 1) -> None:
         await self.see(Phase.RUNNING, hosts=self.hosts(healthy=True, first=first))

@@ -3,7 +3,7 @@
 import pytest
 from temporalio.api.enums.v1 import ResetReapplyExcludeType
 
-import penstock.client.autoscaler
+import penstock.client.reporter
 from penstock.contract import names
 from tests.workflows.histories import recorded
 from tests.workflows.ledgers import reset, run_of
@@ -15,7 +15,7 @@ from tests.workflows.test_demand import played, ready, tasks
 def test_demand_that_a_reset_took_away_is_sent_again_though_it_did_not_change(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(penstock.client.autoscaler, "CHECKED_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(penstock.client.reporter, "CHECKED_AFTER_SECONDS", 0.0)
     forgotten = (
         ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
         ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,

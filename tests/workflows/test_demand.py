@@ -4,6 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
+from penstock.client import Refused
+from penstock.contract import names
 from penstock.contract.answers import TaskStatus
 from penstock.model.decision import Code
 from penstock.model.failures import FailureKind
@@ -99,7 +103,13 @@ def test_demand_that_a_group_does_not_serve_within_its_patience_goes_to_the_next
 
 def test_demand_that_no_group_can_take_is_counted_and_explained(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
-        await stage.autoscaler.submit_demand([*tasks(5, cpu=4), {"id": "odd", "resources": {"gpus": 1}}])
+        odd_one = {"id": "odd", "resources": {"gpus": 1}}
+        with pytest.raises(Refused, match=r"tasks: odd: resources\.gpus: unknown key; did you mean gpu\?"):
+            await stage.autoscaler.submit_demand([*tasks(5, cpu=4), odd_one])
+        assert (await stage.autoscaler.status()).demand == {}
+        answer = await stage.workflow.execute_update(names.SUBMIT_DEMAND, {"tasks": [*tasks(5, cpu=4), odd_one]})
+        assert (answer["applied"], answer["invalid"]) == (False, 1)
+        assert answer["problem"] == "tasks: odd: resources.gpus: unknown key; did you mean gpu?"
         await stage.eventually(stage.autoscaler.status, lambda status: status.unmet == {Code.NO_CAPACITY: 1, Code.INVALID: 1})
         explained = await stage.autoscaler.explain("task-4")
         assert explained.code is Code.NO_CAPACITY

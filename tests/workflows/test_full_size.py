@@ -61,7 +61,7 @@ def test_a_full_cluster_is_decided_on_carried_over_and_explained(machine_of_shor
         before = (await stage.workflow.describe()).run_id
         assert (await autoscaler.submit_demand(without(waiting, {"job-0/task-0"}))).revision == 2
         explained = await autoscaler.explain("job-0/task-1")
-        assert (explained.status, explained.group) == (TaskStatus.PLACED, "big")
+        assert (explained.status, explained.group) == (TaskStatus.PLACED, "big"), explained.text
         assert (await autoscaler.slices(page=26)).slices[-1].id == f"big-{SLICES - 1:05}"
         await stage.eventually(stage.workflow.describe, lambda described: described.run_id != before)
         assert (await autoscaler.status()).demand["default"].tasks == TASKS - 1

@@ -256,7 +256,8 @@ async def _rounds(stage: Stage) -> tuple[str | None, int]:
 
 
 def _is_seen(event: Any) -> bool:
-    return bool(event.workflow_execution_signaled_event_attributes.signal_name == names.OBSERVED)
+    update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input.name
+    return names.OBSERVED in (update, event.workflow_execution_signaled_event_attributes.signal_name)
 
 
 async def _status(handle: Any) -> WorkflowExecutionStatus | None:

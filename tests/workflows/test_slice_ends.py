@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.exceptions import ApplicationErrorCategory
 from temporalio.worker import Worker
 
 from penstock.contract import names
-from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand
+from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, SliceLifecycle
 from penstock.model.failures import FailureKind, Phase
 from penstock.model.slices import SliceState
 from tests.activities.waiting import until
@@ -123,6 +125,31 @@ def test_a_lost_slice_ends_failed_with_its_cause(machine: Machine, seen: dict[st
     played(machine, story)
 
 
+def test_a_failed_slice_is_a_failed_workflow_with_its_cause_and_its_lifecycle(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        await piece.see(Phase.PREEMPTED)
+        failure = await piece.failure()
+        assert (failure.message, failure.type) == ("preempted: the cloud took it back", FailureKind.PREEMPTED)
+        assert failure.category is ApplicationErrorCategory.BENIGN
+        assert SliceLifecycle.model_validate(failure.details[0]) == await piece.lifecycle()
+        assert (await piece.handle.describe()).status is WorkflowExecutionStatus.FAILED
+
+    played(machine, story)
+
+
+def test_a_terminated_slice_is_a_completed_workflow(machine: Machine) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.order()
+        await piece.make_ready()
+        await piece.delete()
+        assert (await piece.ended()).state is SliceState.TERMINATED
+        assert (await piece.handle.describe()).status is WorkflowExecutionStatus.COMPLETED
+
+    played(machine, story)
+
+
 def test_deletes_that_fail_or_take_long_are_repeated_until_the_slice_is_gone(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
         piece = await stage.order()
@@ -187,17 +214,19 @@ def test_the_last_look_ends_even_if_the_cloud_never_answers(machine: Machine) ->
 
 def test_a_drain_that_is_cancelled_and_ordered_again_at_once_has_a_new_deadline(machine: Machine) -> None:
     async def story(stage: SliceStage) -> None:
-        queue = f"own-{stage.cluster}"
+        queue, seconds = f"own-{stage.cluster}", 2.0
+        spec = stage.spec(timeouts={"drain": seconds})
         async with Worker(stage.client, task_queue=queue, workflows=[SliceLifecycleWorkflow]):
-            piece = await stage.begin(stage.spec(), state=SliceState.READY, create_accepted=True, task_queue=queue)
+            piece = await stage.begin(spec, state=SliceState.READY, create_accepted=True, task_queue=queue)
             await piece.drain("first")
             await until(lambda: piece.count(EventType.EVENT_TYPE_TIMER_STARTED), lambda timers: timers == 1, seconds=SECONDS)
         await piece.send(CancelDrainCommand(slice_id=piece.spec.slice_id))
         await piece.drain("second")
         async with Worker(stage.client, task_queue=queue, workflows=[SliceLifecycleWorkflow]):
-            lifecycle = await piece.until(lambda lifecycle: lifecycle.cause == "second")
-            assert lifecycle.state is SliceState.DRAINING
-            await until(lambda: piece.count(EventType.EVENT_TYPE_TIMER_STARTED), lambda timers: timers == 2, seconds=SECONDS)
-            assert await piece.count(EventType.EVENT_TYPE_TIMER_CANCELED) == 1
+            lifecycle = await piece.until(lambda lifecycle: lifecycle.transitions[-1].why == "not empty within 2s")
+        begun, ended = lifecycle.transitions[-2:]
+        assert (begun.state, begun.why, ended.state) == (SliceState.DRAINING, "second", SliceState.READY)
+        assert (ended.at - begun.at).total_seconds() >= seconds - 0.01
+        assert await piece.count(EventType.EVENT_TYPE_TIMER_STARTED) == 2
 
     played(machine, story)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowFailureError, WorkflowQueryFailedError
 
 from activities.providers.port import resource_name
 from penstock.client import AutoscalerClient, NoSuchCluster, Refused
@@ -229,5 +229,41 @@ def test_a_cancelled_autoscaler_keeps_its_slices_and_the_next_one_finds_them(mac
         await ready(stage, "small", 2)
         assert {piece.id for piece in (await stage.autoscaler.slices()).slices} == before
         assert len(await stage.cloud.ever_made()) == 2
+
+    played(machine, story)
+
+
+def test_queries_take_plain_json_and_answer_a_mistake_with_the_field_and_the_fix(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        async def mistake(name: str, *arguments: Any) -> str:
+            with pytest.raises(WorkflowQueryFailedError) as failed:
+                await stage.workflow.query(name, args=arguments)
+            return str(failed.value)
+
+        await stage.autoscaler.submit_demand(tasks(1))
+        assert (await stage.workflow.query(names.EXPLAIN, "task-0"))["task_id"] == "task-0"
+        assert (await stage.workflow.query(names.EXPLAIN, {"task_id": "task-0"}))["status"] != "unknown"
+        assert (await stage.workflow.query(names.STATUS))["cluster"] == stage.cluster
+        assert (await stage.workflow.query(names.SLICES, {"group": "small", "page_size": 1}))["page"] == 1
+        assert await mistake(names.EXPLAIN) == "bad_input: explain: task_id: is missing; add it"
+        assert "task: unknown key; did you mean task_id?" in await mistake(names.EXPLAIN, {"task": "task-0"})
+        assert "slices: page_size: should be 1000 or less, not 5000" in await mistake(names.SLICES, {"page_size": 5000})
+        assert "status: since: should be a whole number, not 'yesterday'" in await mistake(names.STATUS, {"since": "yesterday"})
+        assert "decision: task: unknown key" in await mistake(names.DECISION, {"task": "a"})
+
+    played(machine, story)
+
+
+def test_answers_of_a_paused_cluster_say_so_and_promise_no_evaluation(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await recovered(stage)
+        await stage.autoscaler.pause("maintenance")
+        await stage.autoscaler.submit_demand(tasks(1, cpu=4))
+        status = await stage.autoscaler.status()
+        decision = await stage.autoscaler.decision()
+        explained = await stage.autoscaler.explain("task-0")
+        assert status.held == decision.held == explained.held
+        assert status.held == "The cluster is paused (maintenance): nothing is launched or drained until it is resumed."
+        assert (status.outdated, status.next_change_at, decision.next_change_at) == (True, None, None)
 
     played(machine, story)

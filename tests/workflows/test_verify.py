@@ -3,9 +3,12 @@
 import asyncio
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from activities.temporal_reads import last_state_of
 from penstock.contract.answers import Verdict
 from penstock.contract.error_codes import ErrorCode
 from penstock.model.cluster import ClusterConfig
@@ -126,5 +129,23 @@ def test_a_cluster_that_never_existed(machine: Machine) -> None:
             assert isinstance(failed.value.cause, ActivityError)
             assert isinstance(failed.value.cause.cause, ApplicationError)
             assert failed.value.cause.cause.type == ErrorCode.NO_SUCH_CLUSTER
+
+    asyncio.run(story())
+
+
+def test_slices_of_an_autoscaler_that_temporal_has_forgotten_are_found(machine: Machine) -> None:
+    async def story() -> None:
+        async with staged(machine, group(min_slices=1), **UNHURRIED) as stage:
+            (piece,) = await settled(stage, 1)
+            await stage.workflow.terminate()
+            await stage.client.workflow_service.delete_workflow_execution(
+                DeleteWorkflowExecutionRequest(
+                    namespace=stage.client.namespace, workflow_execution=WorkflowExecution(workflow_id=stage.workflow.id)
+                )
+            )
+            await stage.eventually(lambda: last_state_of(stage.client, stage.cluster), lambda state: state is None)
+            verdict = await verified(stage)
+            assert kinds(verdict) == [("not_in_ledger", piece.id)]
+            assert (verdict.slices, verdict.workflows, verdict.resources, verdict.locations) == (0, 1, 1, 1)
 
     asyncio.run(story())

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.answers.remedy import remedies_for, with_setting
+from penstock.contract.answers import Setting
+from penstock.core.answers.remedy import Asked, remedies_for, remedy_for, with_setting
 from penstock.core.decision.decide import decide
 from penstock.model.cluster import ClusterConfig
+from penstock.model.decision import Code, Unmet
 from penstock.model.demand import Task
 from penstock.model.demand_builder import build_demand
 from penstock.model.snapshot import Snapshot
@@ -28,7 +30,7 @@ def group(name: str, **fields: Any) -> dict[str, Any]:
 
 def messages(given_snapshot: Snapshot) -> list[str]:
     decision = decide(given_snapshot)
-    return [remedy.message for remedy in remedies_for(given_snapshot, decision).values()]
+    return [search.text for search in remedies_for(given_snapshot, decision).values() if search.text]
 
 
 WHOLE_HOST: dict[str, Any] = {"resources": {"cpu": 4}}
@@ -65,7 +67,7 @@ def test_a_remedy_raises_the_setting_only_as_far_as_needed() -> None:
     tasks: list[dict[str, Any]] = [WHOLE_HOST, {"resources": {"cpu": 3}}, WHOLE_HOST | {"preemptible": False}]
     before = snapshot({"groups": [group("a")]}, tasks)
     found = remedies_for(before, decide(before))
-    assert [found[i].after for i in sorted(found)] == [2, 3]
+    assert [found[i].text for i in sorted(found)] == [f"raise max_slices of a from 1 to {most}" for most in (2, 3)]
 
 
 def test_a_remedy_never_makes_other_demand_unmet() -> None:
@@ -98,9 +100,104 @@ shapes = st.sampled_from(
 def test_the_configuration_with_the_remedy_meets_the_demand(config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
     before = snapshot(config, tasks)
     decision = decide(before)
-    for i, remedy in remedies_for(before, decision).items():
+    found = {i: search.remedy for i, search in remedies_for(before, decision).items()}
+    for i, remedy in ((i, remedy) for i, remedy in found.items() if remedy is not None):
         mended = before.model_copy(update={"config": with_setting(before.config, remedy.setting, remedy.after)})
         assert remedy.after > remedy.before
         left = {item.shape: item.entries for item in decide(mended).unmet}
         assert decision.unmet[i].shape not in left
         assert all(count <= {item.shape: item.entries for item in decision.unmet}.get(shape, 0) for shape, count in left.items())
+
+
+def least_by_trying(before: Snapshot, unmet: Unmet, asked: Asked) -> int | None:
+    """The least number of steps by which some setting that limits the shape meets the entry: every value, one by one."""
+    earlier = {item.shape: item.entries for item in decide(before).unmet}
+    for step in range(1, 20):
+        for setting, value in limiting(before, unmet):
+            after = decide(before.model_copy(update={"config": with_setting(before.config, setting, value + step)}))
+            left = {item.shape: item.entries for item in after.unmet}
+            spans = [span for item in after.unmet for span in item.spans if span.run == asked.run]
+            met = not any(span.first <= asked.position < span.first + span.entries for span in spans)
+            if met and all(count <= earlier.get(shape, 0) for shape, count in left.items()):
+                return step
+    return None
+
+
+def limiting(before: Snapshot, unmet: Unmet) -> list[tuple[Setting, int]]:
+    """Maximums of groups and of the cluster that the reasons name."""
+    groups = [each for each in before.config.groups if unmet.groups.get(each.name) is Code.AT_MAX]
+    found = [(Setting("group", each.name, "max_slices"), each.max_slices) for each in groups]
+    if before.config.max_slices is not None and Code.CLUSTER_AT_MAX in unmet.groups.values():
+        found.append((Setting("cluster", "", "max_slices"), before.config.max_slices))
+    return found
+
+
+crowds = st.fixed_dictionaries(
+    {
+        "placement": st.sampled_from(["priority", "packing", "cost"]),
+        "max_slices": st.none() | st.integers(1, 5),
+        "groups": st.tuples(
+            st.builds(
+                lambda n, p: group("a", max_slices=n, priority=p, price_per_hour=2.0), st.integers(0, 2), st.integers(0, 2)
+            ),
+            st.builds(
+                lambda n, p: group("b", max_slices=n, priority=p, price_per_hour=1.0, host={"cpu": 6}, hosts_per_slice=2),
+                st.integers(0, 2),
+                st.integers(0, 2),
+            ),
+            st.builds(
+                lambda n: group("c", max_slices=n, price_per_hour=5.0, host={"cpu": 3}, preemptible=True), st.integers(0, 2)
+            ),
+        ),
+    }
+)
+gangs = st.builds(
+    lambda size, placement, cpu: {"resources": {"cpu": cpu}, "gang": {"id": "g", "size": size, "placement": placement}},
+    st.integers(2, 3),
+    st.sampled_from(["spread", "pack"]),
+    st.integers(1, 3),
+)
+crowd_tasks = st.lists(
+    st.one_of(st.builds(lambda cpu: {"resources": {"cpu": cpu}}, st.integers(1, 6)), shapes, gangs), min_size=1, max_size=7
+)
+
+
+def with_gangs_whole(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every gang with all its members, under an id of its own."""
+    whole: list[dict[str, Any]] = []
+    for number, task in enumerate(tasks):
+        gang = task.get("gang")
+        whole += [task | {"gang": gang | {"id": f"g{number}"}}] * gang["size"] if gang else [task]
+    return whole
+
+
+@settings(max_examples=200, deadline=None)
+@given(crowds, crowd_tasks)
+def test_no_smaller_change_meets_the_asked_entry_and_none_is_missed(config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
+    before = snapshot(config, with_gangs_whole(tasks))
+    decision = decide(before)
+    for item in (item for item in decision.unmet if item.code is Code.NO_CAPACITY):
+        asked = Asked(item.spans[0].run, item.spans[0].first)
+        found = remedy_for(before, decision, item, asked=asked)
+        least = least_by_trying(before, item, asked)
+        assert found.not_tried == ""
+        assert (found.remedy.after - found.remedy.before if found.remedy else None) == least
+
+
+def test_what_the_effort_did_not_cover_is_said() -> None:
+    before = snapshot({"groups": [group("a")]}, [WHOLE_HOST] * 300)
+    decision = decide(before)
+    brief = remedy_for(before, decision, decision.unmet[0], effort=5 * 103)
+    assert brief.text == "raise max_slices of a from 1 to 300 (not all values from 5 to 299 were tried)"
+    whole = remedy_for(before, decision, decision.unmet[0])
+    assert whole.text == "raise max_slices of a from 1 to 300"
+    none = remedy_for(before, decision, decision.unmet[0], effort=0)
+    assert none.text == "none found; 1 other setting not tried"
+
+
+def test_the_asked_entry_alone_decides_the_remedy_for_its_asker() -> None:
+    before = snapshot({"groups": [group("a")]}, [WHOLE_HOST] * 30)
+    decision = decide(before)
+    first = remedy_for(before, decision, decision.unmet[0], asked=Asked(0, 1))
+    last = remedy_for(before, decision, decision.unmet[0], asked=Asked(0, 29))
+    assert (first.text, last.text) == ("raise max_slices of a from 1 to 2", "raise max_slices of a from 1 to 30")

@@ -10,9 +10,9 @@ from penstock.core.state.apply import apply
 from penstock.core.state.events import DemandSnapshot, DrainOrdered, TimePassed
 from penstock.core.state.state import AutoscalerState
 from penstock.model.demand import Demand, Task
-from penstock.model.demand_builder import build_demand
+from penstock.model.demand_builder import build_demand, sourced
 from penstock.model.slices import Availability, DrainTerms, Slice, SliceState
-from penstock.model.snapshot import Snapshot
+from penstock.model.snapshot import Snapshot, SourceTerms
 from tests.core.state.ledgers import NOW, after_reports, cluster, config, later, ordered, report
 
 GROUPS = ({"name": "g", "priority": 1}, {"name": "h", "priority": 2})
@@ -42,7 +42,8 @@ def test_on_a_queued_slice(at: datetime, launches: dict[str, int], availability:
     snapshot = Snapshot(
         config=config(*GROUPS, **PATIENCE),
         now=at,
-        workload=demand(1).workload,
+        workload=sourced(demand(1), "default").workload,
+        sources={"default": SourceTerms()},
         slices=(Slice(id="a", group="g", state=SliceState.REQUESTING, since=NOW, queued=True),),
     )
     decision = decide(snapshot)
@@ -59,7 +60,8 @@ def test_on_a_slice_ordered_to_drain(state: SliceState) -> None:
     snapshot = Snapshot(
         config=config(),
         now=NOW,
-        workload=demand(1).workload,
+        workload=sourced(demand(1), "default").workload,
+        sources={"default": SourceTerms()},
         slices=(Slice(id="a", group="g", state=state, since=NOW, drain=DRAIN),),
     )
     decision = decide(snapshot)

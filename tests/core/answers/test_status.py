@@ -10,11 +10,13 @@ from penstock.contract.messages import SlicesRequest
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.status import MOST_HOSTS_SHOWN, page_of, status_of
 from penstock.core.decision.decide import decide
+from penstock.core.state.apply import apply
+from penstock.core.state.events import UsageReported
 from penstock.core.state.state import AutoscalerState
 from penstock.model.failures import FailureKind
 from penstock.model.location import Location
 from penstock.model.sightings import HostAddress
-from penstock.model.slices import Availability, Slice, SliceState
+from penstock.model.slices import Availability, HostUsage, Slice, SliceState
 from tests.core.state.ledgers import NOW, after_reports, cluster, failed, ordered, report
 
 Words = tuple[Availability, str]
@@ -29,6 +31,15 @@ def availabilities(state: AutoscalerState) -> dict[str, Words]:
     }
     assert {group.name: (group.availability, group.until, group.reason) for group in groups if group.configured} == decided
     return {group.name: (group.availability, group.reason) for group in groups if group.configured}
+
+
+def test_the_status_counts_ready_slices_that_no_usage_report_has_named() -> None:
+    state = ordered(cluster(), "s1", "s2", "s3")
+    state = after_reports(state, *(report(name, SliceState.READY, 1) for name in ("s1", "s2")))
+    group = status_of(state).groups[0]
+    assert (group.unreported, group.unreported_since) == (2, state.by_id["s1"].since)
+    named = apply(state, UsageReported(at=NOW, usage={"s1": (HostUsage(),), "s2": (HostUsage(),)}))
+    assert (status_of(named).groups[0].unreported, status_of(named).groups[0].unreported_since) == (0, None)
 
 
 def test_a_group_with_headroom_is_available() -> None:

@@ -25,12 +25,13 @@ from penstock.model.slices import (
     StandingItem,
     StandingRequest,
 )
-from penstock.model.snapshot import Snapshot
+from penstock.model.snapshot import Snapshot, SourceTerms
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PATIENCE, GRACE = 600, 120
 ZONES = ("us-a", "us-b", "eu-a")
 VARIANTS = ("small", "large")
+SOURCES = ("early", "late")
 POOLS = ("pool-0", "pool-1")
 
 mostly = st.integers(0, 3).map(bool)
@@ -107,6 +108,7 @@ def configs(draw: DrawFn, placements: Sequence[Placement], *, limited: bool) -> 
         conserve_accelerators=draw(mostly),
         patience=PATIENCE,
         ready_grace=GRACE,
+        unclaimed_after=draw(st.none() | st.just(GRACE)),
         pools=tuple(pools),
         groups=listed,
     )
@@ -170,6 +172,7 @@ def slices(draw: DrawFn, number: int, names: Sequence[str]) -> Slice:
         since=draw(st.none() | past),
         queued=state.in_flight and draw(seldom),
         drain=DrainTerms(cause="test") if draw(rarely) else None,
+        unclaimed=draw(past) if draw(rarely) or draw(rarely) else None,
         pool=draw(st.none() | st.sampled_from(POOLS)),
         chips=draw(st.integers(0, 4)),
     )
@@ -215,7 +218,8 @@ def workloads(draw: DrawFn, devices: Sequence[DeviceType], ready: Sequence[str])
             refs = st.builds(HostRef, st.sampled_from((*ready, "gone")), st.integers(0, 3))
             apart = tuple(draw(st.lists(refs, min_size=1, max_size=3, unique=True)))
         fault = Fault(code=draw(st.sampled_from(FaultCode)), message="broken") if draw(rarely) else None
-        builder.add(shape, ["task"] * entries * pending, entries=entries, apart=apart, fault=fault)
+        source = draw(st.sampled_from(("", *SOURCES)))
+        builder.add(shape, ["task"] * entries * pending, entries=entries, apart=apart, fault=fault, source=source)
     return builder.build().workload
 
 
@@ -241,6 +245,13 @@ def standing_requests(draw: DrawFn, devices: Sequence[DeviceType]) -> tuple[Stan
 
 
 @st.composite
+def source_terms(draw: DrawFn) -> dict[str, SourceTerms]:
+    """The terms of some sources of demand: leases and new epochs, over or not."""
+    named = draw(st.lists(st.sampled_from(SOURCES), unique=True)) if draw(seldom) else []
+    return {name: SourceTerms(lease_ends=draw(st.none() | moments), usage_due=draw(st.none() | moments)) for name in named}
+
+
+@st.composite
 def snapshots(draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), *, limited: bool = False) -> Snapshot:
     """Any snapshot. `limited` adds launch limits."""
     config = draw(configs(placements, limited=limited))
@@ -256,6 +267,7 @@ def snapshots(draw: DrawFn, placements: Sequence[Placement] = tuple(Placement), 
         workload=draw(workloads(devices, ready)),
         slices=listed,
         usage=draw(usages(listed, config)),
+        sources=draw(source_terms()),
         health=draw(healths(names)),
         standing=draw(standing_requests(devices)),
         launched=tuple(draw(st.lists(launched, max_size=3))) if limited else (),

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from penstock.core.decision.match import exclusion, requirement_exclusion, size_exclusion
 from penstock.model.cluster import Placement, ScaleGroup
 from penstock.model.decision import Code, Tier
-from penstock.model.shape import Shape
-from penstock.model.slices import Availability, HostState, HostUsage, Slice, SliceState, StandingRequest
+from penstock.model.shape import GangPlacement, Shape
+from penstock.model.slices import Availability, DrainTerms, HostState, HostUsage, Slice, SliceState, StandingRequest
 from penstock.model.snapshot import Snapshot
 from tests.core.decision.oracle_filling import place_by_filling
 from tests.core.decision.oracle_placing import Entry, place_by_priority
@@ -34,6 +34,7 @@ class Round(NamedTuple):
 
 def judge(snapshot: Snapshot) -> Verdict:
     """The decision of docs/placement.md on the snapshot, before launch limits."""
+    snapshot = _without_excess(snapshot)
     found = _walk(snapshot, [])
     while found.unmet or found.refused:
         further = _walk(snapshot, found.units)
@@ -43,17 +44,43 @@ def judge(snapshot: Snapshot) -> Verdict:
     return Verdict(found.places, found.unmet, tuple(name for unit in found.units for name in unit))
 
 
+def _without_excess(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with the slices draining by which groups exceed their maximum."""
+    leaving: set[str] = set()
+    for group in snapshot.config.groups:
+        mine = [each for each in snapshot.slices if each.group == group.name and not _is_leaving(each)]
+        stalled = [each for each in mine if each.state.in_flight and _is_stalled(snapshot, each, group)]
+        arriving = [each for each in mine if each.state.in_flight and each not in stalled]
+        first_to_go = [*stalled[::-1], *arriving[::-1]]
+        leaving |= {each.id for each in first_to_go[: max(0, len(mine) - group.max_slices)]}
+    drain = DrainTerms(cause="above maximum")
+    slices = tuple(each.changed(drain=drain) if each.id in leaving else each for each in snapshot.slices)
+    return snapshot.model_copy(update={"slices": slices})
+
+
 def _walk(snapshot: Snapshot, ordered: list[list[str]]) -> Round:
-    world = World(snapshot, [lot for each in snapshot.slices if (lot := _lot(snapshot, each))], blocked=blocked_groups(snapshot))
+    named_first = sorted(snapshot.slices, key=lambda each: each.state is SliceState.READY and each.id not in snapshot.usage)
+    world = World(snapshot, [lot for each in named_first if (lot := _lot(snapshot, each))], blocked=blocked_groups(snapshot))
     for unit in ordered:
         world.open_unit(unit)
     _open_minimum(world)
     world, refused = _with_standing_requests(world)
-    entries, faults = _entries(snapshot)
+    everything, faults = _entries(snapshot)
+    lapsed = [entry for entry in everything if _has_lapsed(snapshot, entry)]
+    restarted = [entry for entry in everything if entry not in lapsed and _has_restarted(snapshot, entry)]
+    entries = [entry for entry in everything if entry not in lapsed and entry not in restarted]
     by_priority = snapshot.config.placement is Placement.PRIORITY
     world, places = (place_by_priority if by_priority else place_by_filling)(world, entries)
-    unmet = {key: _code(world, entry.shape) for entry in entries if (key := (entry.run, entry.position)) not in places}
     _open_spares(world)
+    for held in (restarted, lapsed):
+        world, found = place_by_priority(world, held, buys=False)
+        places |= found
+    left = [entry for entry in everything if (entry.run, entry.position) not in places]
+    pending = _smallest(world, left)
+    unmet = {
+        (each.run, each.position): (_code if each in entries else _code_if_held)(world, each.shape, pending[_kind(world, each)])
+        for each in left
+    }
     return Round(places, unmet | faults, refused, world.units)
 
 
@@ -69,13 +96,23 @@ def _entries(snapshot: Snapshot) -> tuple[list[Entry], dict[tuple[int, int], Cod
     return entries, faults
 
 
+def _has_lapsed(snapshot: Snapshot, entry: Entry) -> bool:
+    terms = snapshot.sources.get(snapshot.workload.runs[entry.run].source)
+    return terms is not None and terms.lease_ends is not None and terms.lease_ends <= snapshot.now
+
+
+def _has_restarted(snapshot: Snapshot, entry: Entry) -> bool:
+    terms = snapshot.sources.get(snapshot.workload.runs[entry.run].source)
+    return terms is not None and terms.usage_due is not None and snapshot.now < terms.usage_due
+
+
 # The initial world
 
 
 def _lot(snapshot: Snapshot, each: Slice) -> Lot | None:
     """The slice as capacity; None if it is leaving or stalled and only counts against maximums."""
     group = snapshot.config.group(each.group)
-    if group is None or _is_leaving(each):
+    if group is None or _is_leaving(each) or _is_unclaimed(snapshot, each):
         return None
     if each.state is SliceState.READY:
         return _ready_lot(snapshot, each, group)
@@ -84,6 +121,10 @@ def _lot(snapshot: Snapshot, each: Slice) -> Lot | None:
 
 def _is_leaving(each: Slice) -> bool:
     return each.drain is not None or not each.state.serves
+
+
+def _is_unclaimed(snapshot: Snapshot, each: Slice) -> bool:
+    return each.state is SliceState.READY and each.unclaimed is not None and each.id not in snapshot.usage
 
 
 def _is_stalled(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
@@ -101,9 +142,7 @@ def _waited(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
 def _ready_lot(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> Lot:
     usage = snapshot.usage.get(each.id)
     if usage is None:
-        grace = timedelta(seconds=snapshot.config.ready_grace_seconds)
-        new = each.since is not None and snapshot.now - each.since < grace
-        return Lot(group, each.id, [Host.empty(group) for _ in range(group.hosts_per_slice) if new], ready=True, busy=not new)
+        return Lot(group, each.id, [Host.empty(group) for _ in range(group.hosts_per_slice)], ready=True, reported=False)
     if len(usage) == 1 and usage[0].reserved is None:
         usage = usage * group.hosts_per_slice
     if len(usage) != group.hosts_per_slice:
@@ -156,7 +195,8 @@ def _is_stuck(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> bool:
 
 def _existing(world: World, group: ScaleGroup) -> int:
     """READY, in flight, queued and opened slices of a group."""
-    listed = sum(each.group == group.name and not _is_leaving(each) for each in world.snapshot.slices)
+    slices = (each for each in world.snapshot.slices if not _is_unclaimed(world.snapshot, each))
+    listed = sum(each.group == group.name and not _is_leaving(each) for each in slices)
     return listed + world.opened(group)
 
 
@@ -174,20 +214,30 @@ def _open_minimum(world: World) -> None:
 def _with_standing_requests(world: World) -> tuple[World, int]:
     """The world with the slices that granted requests open, and the number of refused requests.
 
-    Each request is tried together with those granted before it, on whole slices.
+    Each request is tried together with those granted before it, on whole slices, by the cluster's placement; `packing` and
+    `cost` first try all requests together.
     """
     lots = [whole_lot(lot.group, lot.id, ready=lot.ready) for lot in world.lots]
     floor = World(world.snapshot, lots, world.blocked, [list(unit) for unit in world.units], list(world.fresh))
+    by_priority = world.snapshot.config.placement is Placement.PRIORITY
+    place = place_by_priority if by_priority else place_by_filling
+    requests = sorted(world.snapshot.standing, key=lambda request: request.owner)
+    live = [request for request in requests if request.expires is None or request.expires > world.snapshot.now]
     granted: list[Entry] = []
     opened, refused = floor.units, 0
-    for request in sorted(world.snapshot.standing, key=lambda request: request.owner):
-        if request.expires is None or request.expires > world.snapshot.now:
-            entries = granted + _standing_entries(request, len(granted))
-            after, places = place_by_priority(floor.copy(), entries)
-            if len(places) == len(entries):
-                granted, opened = entries, after.units
-            else:
-                refused += 1
+    together: list[Entry] = []
+    for request in live:
+        together += _standing_entries(request, len(together))
+    after, places = place(floor.copy(), together)
+    if not by_priority and len(places) == len(together):
+        live, opened = [], after.units
+    for request in live:
+        entries = granted + _standing_entries(request, len(granted))
+        after, places = place(floor.copy(), entries)
+        if len(places) == len(entries):
+            granted, opened = entries, after.units
+        else:
+            refused += 1
     for unit in opened[len(floor.units) :]:
         world.open_unit(unit)
     return world, refused
@@ -213,7 +263,8 @@ def _open_spares(world: World) -> None:
 # Codes of unmet entries
 
 
-def _code(world: World, shape: Shape) -> Code:
+def _code(world: World, shape: Shape, pending: int) -> Code:
+    """The code of an unmet shape; `pending` are the tasks of its smallest unmet gang."""
     groups: Sequence[ScaleGroup] = [g for g in world.groups if requirement_exclusion(shape, g) is None]
     if not groups:
         return Code.NO_MATCHING_GROUP
@@ -222,5 +273,50 @@ def _code(world: World, shape: Shape) -> Code:
     candidates = [g for g in groups if exclusion(shape, g) is None]
     if not candidates:
         return Code.GANG_SIZE_MISMATCH
-    tiers = all(world.blocked.get(g.name) == "tier" for g in candidates)
+    waiting = [g for g in candidates if _most_ever(world, g) >= _needed(shape, g)]
+    if shape.gang is not None and shape.gang.placement is not GangPlacement.WHOLE_SLICES:
+        held = sum(_most_ever(world, g) * g.hosts_per_slice * min(pending, _on_empty_host(shape, g)) for g in candidates)
+        waiting = waiting if held >= pending else []
+    tiers = bool(waiting) and all(world.blocked.get(g.name) == "tier" for g in waiting)
     return Code.TIER_BLOCKED if tiers else Code.NO_CAPACITY
+
+
+def _on_empty_host(shape: Shape, group: ScaleGroup) -> int:
+    """Tasks of one gang that an unused host of the group takes."""
+    one = shape.gang is not None and shape.gang.placement is GangPlacement.SPREAD
+    return min(1, Host.empty(group).room(shape, group)) if one else Host.empty(group).room(shape, group)
+
+
+def _code_if_held(world: World, shape: Shape, pending: int) -> Code:
+    """The code of an entry that may buy nothing new: what excludes it for ever, else that there is no room."""
+    code = _code(world, shape, pending)
+    return Code.NO_CAPACITY if code is Code.TIER_BLOCKED else code
+
+
+def _smallest(world: World, left: Sequence[Entry]) -> dict[object, int]:
+    """Pending tasks of the smallest unmet gang, by source and shape."""
+    found: dict[object, int] = {}
+    for entry in left:
+        key = _kind(world, entry)
+        found[key] = min(entry.pending, found.get(key, entry.pending))
+    return found
+
+
+def _kind(world: World, entry: Entry) -> object:
+    """What is explained together: entries of one shape, and if they may buy nothing new, of one source."""
+    snapshot = world.snapshot
+    held = _has_lapsed(snapshot, entry) or _has_restarted(snapshot, entry)
+    return (snapshot.workload.runs[entry.run].source if held else None, entry.shape.key)
+
+
+def _most_ever(world: World, group: ScaleGroup) -> int:
+    """The most slices that the group could have if no other slice existed."""
+    config = world.snapshot.config
+    bounds = [group.max_slices] + ([] if config.max_slices is None else [config.max_slices])
+    bounds += [max(0, pool.chips - pool.system) // group.chips_per_slice for pool in config.pools if pool.name == group.pool]
+    return min(bounds)
+
+
+def _needed(shape: Shape, group: ScaleGroup) -> int:
+    whole = shape.gang is not None and shape.gang.placement is GangPlacement.WHOLE_SLICES
+    return shape.gang.hosts // group.hosts_per_slice if shape.gang is not None and whole else 1

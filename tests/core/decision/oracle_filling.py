@@ -46,7 +46,8 @@ def _place_with(strategy: Strategy, world: World, entries: Sequence[Entry]) -> P
         if place is not None:
             places[entry.run, entry.position] = place
     left = [entry for entry in largest_first if entry.shape.gang is None]
-    existing = [(lot, Tier.READY) for group in plain_first(world.groups) for lot in world.ready(group)]
+    ready = sorted(world.ready_of(plain_first(world.groups)), key=lambda lot: lot.group.accelerated)
+    existing = [(lot, Tier.READY) for lot in ready]
     existing += [(lot, Tier.IN_FLIGHT) for lot in world.in_flight()]
     for lot, tier in existing:
         for entry in _fill(world, lot, left):

@@ -23,20 +23,23 @@ class Entry(NamedTuple):
     apart: frozenset[HostRef]
 
 
-def place_by_priority(world: World, entries: Sequence[Entry]) -> Placing:
+def place_by_priority(world: World, entries: Sequence[Entry], *, buys: bool = True) -> Placing:
     """Place entries in the given order. If accelerators are conserved, CPU work gets a second pass over all groups."""
     if not world.snapshot.config.conserve_accelerators:
-        return _one_pass(world, entries, lambda shape: world.candidates(shape))
-    world, first = _one_pass(world, entries, lambda shape: _spared(world.candidates(shape), shape))
+        return _one_pass(world, entries, lambda shape: world.candidates(shape), buys=buys)
+    world, first = _one_pass(world, entries, lambda shape: _spared(world.candidates(shape), shape), buys=buys)
     rest = [entry for entry in entries if (entry.run, entry.position) not in first and not entry.shape.accelerated]
-    world, second = _one_pass(world, rest, lambda shape: plain_first(world.candidates(shape)))
+    world, second = _one_pass(world, rest, lambda shape: plain_first(world.candidates(shape)), buys=buys)
     return world, first | second
 
 
-def _one_pass(world: World, entries: Sequence[Entry], candidates: Callable[[Shape], Sequence[ScaleGroup]]) -> Placing:
+def _one_pass(
+    world: World, entries: Sequence[Entry], candidates: Callable[[Shape], Sequence[ScaleGroup]], *, buys: bool
+) -> Placing:
     places = {}
     for entry in entries:
-        world, place = place_one(world, entry, Choice(candidates(entry.shape), candidates(entry.shape)))
+        groups = candidates(entry.shape)
+        world, place = place_one(world, entry, Choice(groups, groups if buys else ()))
         if place is not None:
             places[entry.run, entry.position] = place
     return world, places
@@ -76,9 +79,8 @@ def place_one(world: World, entry: Entry, choice: Choice) -> tuple[World, Place 
 
 def _lots(world: World, choice: Choice) -> Iterator[tuple[Lot, Tier]]:
     """Slices in the order in which they are tried. New slices are opened lazily."""
-    for group in choice.existing:
-        for lot in world.ready(group):
-            yield lot, Tier.READY
+    for lot in world.ready_of(choice.existing):
+        yield lot, Tier.READY
     yield from _further_lots(world, choice)
 
 
@@ -107,9 +109,11 @@ def _place_whole(world: World, entry: Entry, choice: Choice) -> Place | None:
     assert gang is not None
     slices = {group.name: gang.hosts // group.hosts_per_slice for group in choice.existing}
     ready = {group.name: [lot for lot in world.ready(group) if lot.empty] for group in choice.existing}
-    for group in choice.existing:
-        if len(ready[group.name]) >= slices[group.name]:
-            return _fill(ready[group.name][: slices[group.name]], Tier.READY)
+    reported = {name: [lot for lot in lots if lot.reported] for name, lots in ready.items()}
+    for known in (reported, ready):
+        for group in choice.existing:
+            if len(known[group.name]) >= slices[group.name]:
+                return _fill(known[group.name][: slices[group.name]], Tier.READY)
     empty = {name: list(lots) for name, lots in ready.items()}
     for lot in world.in_flight():
         name = lot.group.name
@@ -145,7 +149,7 @@ def _place_spread(world: World, entry: Entry, choice: Choice) -> Place | None:
 
 
 def _place_pack(world: World, entry: Entry, choice: Choice) -> Place | None:
-    considered = [(lot, host) for group in choice.existing for lot in world.ready(group) for host in lot.hosts]
+    considered = [(lot, host) for lot in world.ready_of(choice.existing) for host in lot.hosts]
     tier, before = Tier.READY, len(world.lots)
     further = _further_lots(world, choice)
     while _room(considered, entry) < entry.pending:

@@ -1,5 +1,6 @@
 """Slices and hosts of the oracle, as plain lists that are copied freely, with headroom counted on every call."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.decision.match import exclusion, in_rank_order, soft_satisfied
@@ -57,6 +58,7 @@ class Lot:
     hosts: list[Host]
     ready: bool
     busy: bool = False
+    reported: bool = True
     used: bool = False
     opener: int | None = None
 
@@ -95,6 +97,11 @@ class World:
 
     def ready(self, group: ScaleGroup) -> list[Lot]:
         return [lot for lot in self.lots if lot.ready and lot.group.name == group.name]
+
+    def ready_of(self, groups: Sequence[ScaleGroup]) -> list[Lot]:
+        """READY slices of the groups in order: first those that a usage report has named."""
+        lots = [lot for group in groups for lot in self.ready(group)]
+        return sorted(lots, key=lambda lot: not lot.reported)
 
     def in_flight(self) -> list[Lot]:
         return [lot for lot in self.lots if not lot.ready]

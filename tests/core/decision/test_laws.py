@@ -1,5 +1,6 @@
 """Laws: properties of the decision on any snapshot."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -20,7 +21,9 @@ from tests.core.decision.generators import shapes_with_and_without_soft_constrai
 from tests.core.decision.oracle import Verdict, judge
 
 LONGEST_MESSAGE = 400
-law = settings(max_examples=200, deadline=None, print_blob=True)
+EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "40"))
+"""Examples of each law: few in `make test`, for which newcomers wait; more in `make check-laws`."""
+law = settings(max_examples=EXAMPLES, deadline=None, print_blob=True)
 
 
 def keys(spans: Iterable[Span]) -> list[tuple[int, int]]:

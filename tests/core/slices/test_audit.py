@@ -7,7 +7,7 @@ import pytest
 
 from penstock.contract.answers import Difference
 from penstock.contract.slices import SliceLifecycle, SliceSpec
-from penstock.core.slices.audit import AuditFindings, audit_findings, differences, settled
+from penstock.core.slices.audit import AuditFindings, RunningSlice, audit_findings, differences, settled
 from penstock.model.failures import Phase
 from penstock.model.location import Location
 from penstock.model.sightings import Sighting
@@ -70,7 +70,7 @@ def compared(
     """The differences, with one workflow in the state, if one is given."""
     return differences(
         tuple(ledger),
-        workflows={"s1": lifecycle(workflow)} if workflow else {},
+        workflows={"s1": RunningSlice.of(lifecycle(workflow))} if workflow else {},
         listed={HERE.key: here, THERE.key: there},
         locations={GROUP: HERE.key},
         unlisted=[location.key for location in unlisted],

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.contract.inventories import LocationReport
 from penstock.contract.orders import Launch, Orders
-from penstock.contract.slices import SliceReport
+from penstock.contract.slices import DrainCommand, SliceCommand, SliceReport
 from penstock.core.state.apply import apply, replay
 from penstock.core.state.events import ConfigApplied, Decided, LocationReported, SlicesReported, SlicesStarted
 from penstock.core.state.state import AutoscalerState
@@ -99,7 +99,20 @@ def audited(
 
 
 def drains(state: AutoscalerState) -> dict[str, DrainTerms]:
-    return {piece.id: piece.drain for piece in state.slices if piece.drain is not None}
+    """The drains by slice, without their numbers and deadlines."""
+    return {piece.id: unnumbered(piece.drain) for piece in state.slices if piece.drain is not None}
+
+
+def unnumbered(terms: DrainTerms) -> DrainTerms:
+    return DrainTerms(cause=terms.cause, force=terms.force)
+
+
+def commands(state: AutoscalerState) -> tuple[SliceCommand, ...]:
+    """The commands to slices that are not delivered yet, drains without their numbers and deadlines."""
+    return tuple(
+        command.model_copy(update={"terms": unnumbered(command.terms)}) if isinstance(command, DrainCommand) else command
+        for command in state.outbox
+    )
 
 
 def unstarted(state: AutoscalerState) -> list[str]:

@@ -1,6 +1,6 @@
 """Drains: how they are ordered, cancelled and confirmed, and the commands that slices receive."""
 
-from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, DeleteCommand, DrainCommand
+from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, DeleteCommand, DrainCommand, IdleCommand
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.status import status_of
 from penstock.core.decision.decide import decide
@@ -15,21 +15,36 @@ from penstock.core.state.events import (
     DrainsConfirmed,
     UsageReported,
 )
+from penstock.core.state.recovery import without_ledger
 from penstock.core.state.specs import initial_lifecycle
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, HostState, HostUsage, SliceState
-from tests.core.state.ledgers import NOW, after_reports, audited, cluster, drains, later, ordered, orphan, ready, report
+from tests.core.state.ledgers import (
+    NOW,
+    after_reports,
+    audited,
+    cluster,
+    commands,
+    drains,
+    later,
+    ordered,
+    orphan,
+    ready,
+    report,
+    unnumbered,
+)
 
 IDLE = (HostUsage(state=HostState.IDLE),)
 BUSY = (HostUsage(state=HostState.BUSY),)
 TERMS = DrainTerms(cause="operator")
+DRAINING = SliceState.DRAINING
 
 
 def test_a_drain_takes_the_capacity_away_at_once_and_tells_the_slice() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
-    assert state.outbox == (DrainCommand(slice_id="a", terms=TERMS),)
+    assert commands(state) == (DrainCommand(slice_id="a", terms=TERMS),)
     snapshot = snapshot_of(state).snapshot
-    assert [piece.drain for piece in snapshot.slices] == [TERMS]
+    assert drains(state) == {"a": TERMS}
     assert [(group.have, group.leaving) for group in decide(snapshot).groups] == [(0, 1)]
     assert apply(state, CommandsSent(at=NOW, commands=state.outbox)).outbox == ()
 
@@ -39,42 +54,51 @@ def test_commands_added_while_others_are_delivered_are_kept() -> None:
     sent = state.outbox
     state = apply(state, DrainOrdered(at=NOW, slice_id="b", terms=TERMS))
     state = after_reports(state, report("a", SliceState.TERMINATED, 9))
-    assert apply(state, CommandsSent(at=NOW, commands=sent)).outbox == (DrainCommand(slice_id="b", terms=TERMS),)
+    assert commands(apply(state, CommandsSent(at=NOW, commands=sent))) == (DrainCommand(slice_id="b", terms=TERMS),)
 
 
 def test_a_drain_of_a_slice_that_nobody_knows_is_nothing() -> None:
     assert apply(cluster(), DrainOrdered(at=NOW, slice_id="x", terms=TERMS)).outbox == ()
 
 
-def test_a_draining_slice_that_reports_idle_or_is_confirmed_receives_the_confirmation() -> None:
+def test_a_draining_slice_is_deleted_once_it_is_confirmed_empty_and_an_idle_one_at_its_deadline() -> None:
     draining = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     busy = apply(draining, UsageReported(at=NOW, usage={"a": BUSY}))
-    assert ConfirmEmptyCommand(slice_id="a") not in busy.outbox
-    assert apply(busy, UsageReported(at=NOW, usage={"a": IDLE})).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
+    assert commands(busy) == (DrainCommand(slice_id="a", terms=TERMS),)
+    idle = apply(busy, UsageReported(at=NOW, usage={"a": IDLE}))
+    assert idle.outbox[-1] == IdleCommand(slice_id="a", idle=True), "it is not deleted yet: its controller may start work there"
+    assert apply(idle, UsageReported(at=NOW, usage={"a": BUSY})).outbox[-1] == IdleCommand(slice_id="a", idle=False)
     assert apply(busy, DrainsConfirmed(at=NOW, slice_ids=("a", "x"))).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
+
+
+def test_a_heartbeat_after_the_drain_began_repeats_that_the_slice_is_idle() -> None:
+    state = apply(ready(cluster()), UsageReported(at=NOW, usage={"a": IDLE}))
+    state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
+    assert commands(state) == (DrainCommand(slice_id="a", terms=TERMS),), "what was said before does not count"
+    assert apply(state, UsageReported(at=NOW, usage={})).outbox[-1] == IdleCommand(slice_id="a", idle=True)
+
+
+def test_an_idle_report_is_enough_for_a_forced_drain() -> None:
+    forced = DrainTerms(cause="operator", force=True)
+    state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=forced))
+    assert apply(state, UsageReported(at=NOW, usage={"a": IDLE})).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
 
 
 def test_a_draining_slice_receives_one_confirmation_and_none_while_it_is_being_deleted() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     empty: list[AnyEvent] = [UsageReported(at=NOW, usage={"a": IDLE}), DrainsConfirmed(at=NOW, slice_ids=("a", "a"))]
-    told_often = replay(empty * 3, state)
-    assert told_often.outbox == (DrainCommand(slice_id="a", terms=TERMS), ConfirmEmptyCommand(slice_id="a"))
-    deleting = after_reports(
-        apply(told_often, CommandsSent(at=NOW, commands=told_often.outbox)), report("a", SliceState.DELETING, 5)
-    )
+    often = replay(empty * 3, state)
+    idle, confirmed = IdleCommand(slice_id="a", idle=True), ConfirmEmptyCommand(slice_id="a")
+    assert commands(often) == (DrainCommand(slice_id="a", terms=TERMS), idle, confirmed)
+    deleting = after_reports(apply(often, CommandsSent(at=NOW, commands=often.outbox)), report("a", SliceState.DELETING, 5))
     assert replay(empty, deleting).outbox == ()
-
-
-def test_what_was_reported_before_the_drain_does_not_count_as_empty() -> None:
-    state = apply(ready(cluster()), UsageReported(at=NOW, usage={"a": IDLE}))
-    state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
-    assert state.outbox == (DrainCommand(slice_id="a", terms=TERMS),)
 
 
 def test_a_cancelled_drain_makes_the_slice_serve_again() -> None:
     state = replay([DrainOrdered(at=NOW, slice_id="a", terms=TERMS), DrainCancelled(at=NOW, slice_id="a")], ready(cluster()))
     assert state.outbox[-1] == CancelDrainCommand(slice_id="a")
     assert [piece.state for piece in snapshot_of(state).snapshot.slices] == [SliceState.READY]
+    assert decide(snapshot_of(state).snapshot).groups[0].leaving == 0
 
 
 def test_a_drain_that_ended_at_its_deadline_is_over_when_the_slice_says_ready_again() -> None:
@@ -113,7 +137,7 @@ def test_a_drain_by_force_stays_one_until_it_is_cancelled() -> None:
     for terms in (forced, TERMS):
         state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=terms))
     assert drains(state) == {"a": forced}
-    assert {command.terms for command in state.outbox if isinstance(command, DrainCommand)} == {forced}
+    assert {command.terms for command in commands(state) if isinstance(command, DrainCommand)} == {forced}
     state = replay([DrainCancelled(at=NOW, slice_id="a"), DrainOrdered(at=NOW, slice_id="a", terms=TERMS)], state)
     assert drains(state) == {"a": TERMS}
 
@@ -121,7 +145,7 @@ def test_a_drain_by_force_stays_one_until_it_is_cancelled() -> None:
 def test_closing_drains_every_slice_and_force_deletes_them() -> None:
     state = ready(cluster())
     drained = apply(state, Closed(at=NOW))
-    assert drained.outbox == (DrainCommand(slice_id="a", terms=DrainTerms(cause=CLOSING, force=True)),)
+    assert commands(drained) == (DrainCommand(slice_id="a", terms=DrainTerms(cause=CLOSING, force=True)),)
     assert apply(state, Closed(at=NOW, force=True)).outbox == (DeleteCommand(slice_id="a", cause=CLOSING),)
 
 
@@ -131,12 +155,22 @@ def test_a_slice_that_turns_up_while_the_cluster_is_given_up_is_drained_like_the
     assert drains(state) == {"x": TO_CLOSE}
 
 
+def test_a_slice_that_turns_up_while_the_cluster_is_deleted_by_force_is_deleted_at_once() -> None:
+    """Also in the run that follows one which the server ended before its commands were sent."""
+    forced = apply(ready(cluster()), Closed(at=NOW, force=True))
+    for closing in (forced, apply(forced, Closed(at=NOW)), without_ledger(forced)):
+        state = after_reports(closing, report("x", SliceState.READY, 4))
+        assert state.outbox[-1] == DeleteCommand(slice_id="x", cause=CLOSING)
+        assert drains(state)["x"] == TO_CLOSE
+
+
 def test_a_slice_whose_workflow_died_while_it_was_to_drain_goes_on_draining() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     state = audited(state, orphans=(orphan("a"),))
     lifecycle = initial_lifecycle(state, state.by_id["a"], NOW)
     assert lifecycle is not None
-    assert (lifecycle.state, lifecycle.drain, lifecycle.sequence > lifecycle.reported) == (SliceState.DRAINING, TERMS, True)
+    assert lifecycle.drain is not None
+    assert (lifecycle.state, unnumbered(lifecycle.drain), lifecycle.sequence > lifecycle.reported) == (DRAINING, TERMS, True)
 
 
 def test_reported_drains_are_the_same_whether_reports_are_applied_alone_or_in_a_batch() -> None:

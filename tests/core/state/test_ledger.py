@@ -83,6 +83,13 @@ def test_an_ended_slice_leaves_the_ledger_with_all_that_concerns_it() -> None:
     assert (state.slices, state.usage, state.outbox) == ((), {}, ())
 
 
+def test_a_late_report_of_a_deletion_does_not_bring_an_ended_slice_back() -> None:
+    state = after_reports(ready(cluster()), report("a", SliceState.TERMINATED, 9), report("a", SliceState.DELETING, 8))
+    assert states(state) == {}
+    recovering = apply(cluster(), RecoveryBegan(at=NOW, id="r1", reason="reset"))
+    assert states(after_reports(recovering, report("a", SliceState.DELETING, 8))) == {"a": SliceState.DELETING}
+
+
 def test_a_running_slice_that_nobody_knew_enters_the_ledger_and_one_that_ended_does_not() -> None:
     state = after_reports(cluster(), report("x", SliceState.READY, 4), report("y", SliceState.FAILED, 7))
     assert states(state) == {"x": SliceState.READY}

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.core.state.apply import replay
 from penstock.core.state.events import DemandDelta, DemandSnapshot
+from penstock.core.state.revisions import apply_delta
 from penstock.core.state.state import AutoscalerState, SourceDemand
 from penstock.model.demand import Demand, Task
-from penstock.model.demand_builder import build_demand
+from penstock.model.demand_builder import build_demand, joined, without
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 Message = DemandSnapshot | DemandDelta
@@ -179,6 +180,56 @@ class Controller:
 
     def note(self) -> None:
         self.truth[self.epoch, self.revision] = tuple(self.tasks)
+
+
+BASE = (*(f"{'abc'[n % 3]}{n}" for n in range(60)), *(f"g{n}.{k}" for n in range(10) for k in range(4)))
+changes = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from([f"new{n}" for n in range(9)] + [f"g{n}.{k}" for n in range(12) for k in range(6)]), max_size=3),
+        st.lists(st.sampled_from([*BASE, "new1", "new2", "g11.1"]), max_size=3),
+    ),
+    max_size=12,
+)
+
+
+@given(changes)
+def test_changes_beside_the_base_give_the_demand_that_they_give_in_it(changes: list[tuple[list[str], list[str]]]) -> None:
+    source, whole = after(snapshot(0, *BASE)), demand_of(*BASE)
+    for adds, removes in changes:
+        removed = tuple(name for name in dict.fromkeys(removes) if name in whole.task_ids)
+        added = tuple(name for name in dict.fromkeys(adds) if name not in whole.task_ids)
+        source = apply_delta(source, delta(source.revision, source.revision + 1, add=added, remove=removed))
+        whole = joined([without(whole, set(removed)), demand_of(*added), Demand()])
+        assert source.resync_needed is None
+        assert source.demand == whole
+        assert (source.tasks, {name for name in (*BASE, "new1") if source.has(name)}) == (
+            len(whole.task_ids),
+            {name for name in (*BASE, "new1") if name in whole.task_ids},
+        )
+        assert SourceDemand.model_validate_json(source.model_dump_json()).demand == whole
+
+
+def test_a_delta_of_a_large_demand_leaves_its_base_and_its_packed_columns_as_they_are() -> None:
+    source = after(snapshot(1, *(f"a{n}" for n in range(1_000))))
+    packed = source.model_dump(mode="json", by_alias=True)["demand"]
+    changed = apply_delta(source, delta(1, 2, add=("b1", "b2"), remove=("a500",)))
+    again = apply_delta(changed, delta(2, 3, add=("b3",), remove=("b1", "a7")))
+    assert source.base is changed.base is again.base
+    assert again.model_dump(mode="json", by_alias=True)["demand"]["task_ids"] is packed["task_ids"]
+    assert (again.removed, again.added.task_ids, again.tasks) == (("a500", "a7"), ("b2", "b3"), 1_000)
+
+
+def test_many_changes_become_a_new_base() -> None:
+    source = after(snapshot(1, *(f"a{n}" for n in range(100))))
+    changed = apply_delta(source, delta(1, 2, remove=tuple(f"a{n}" for n in range(50))))
+    assert (len(changed.base.task_ids), changed.removed, changed.added.task_ids) == (50, (), ())
+
+
+def test_a_gang_of_the_base_that_a_delta_completes_is_one_entry() -> None:
+    source = after(snapshot(1, "g.0", *(f"a{n}" for n in range(100))))
+    changed = apply_delta(source, delta(1, 2, add=("g.1",)))
+    assert changed.demand.find("g.1") == changed.demand.find_gang("g")
+    assert next(changed.demand.entries()).task_ids == ("g.0", "g.1")
 
 
 steps = st.lists(

@@ -28,8 +28,9 @@ from penstock.core.state.size_limits import LARGEST_DEMAND, MOST_DRAINS, exceeds
 from penstock.core.state.state import MOST_ADDRESSES, AutoscalerState
 from penstock.core.state.updates import read_update
 from penstock.model.cluster import ClusterConfig
-from penstock.model.demand import MOST_TASKS, Demand
+from penstock.model.demand import Demand
 from penstock.model.location import Location
+from penstock.model.shape import MOST_TASKS
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, Slice, SliceState
 from tests.core.state.ledgers import orphan, reported

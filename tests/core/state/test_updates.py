@@ -36,11 +36,48 @@ def done(name: str, message: Any = None, state: AutoscalerState = STATE) -> tupl
 
 def test_demand_is_answered_with_what_stands() -> None:
     state, answer = done("submit_demand", {"epoch": 5, "revision": 1, "tasks": [{"id": "a"}, {"id": "b", "cpu": 1}]})
-    assert answer == Accepted(source="default", epoch=5, revision=1, config_revision=1, invalid=1)
+    assert isinstance(answer, Accepted)
+    assert (answer.epoch, answer.revision, answer.config_revision, answer.invalid) == (5, 1, 1, 1)
     state, answer = done("submit_demand", {"epoch": 5, "base": 7, "revision": 8, "tasks": []}, state)
     assert isinstance(answer, Accepted)
     assert answer.revision == 1
     assert answer.resync_needed == "revision 8 builds on 7, but 1 is the latest here"
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        ({"epoch": 5, "revision": 2, "tasks": [{"id": "b"}]}, None),
+        ({"epoch": 5, "revision": 1, "tasks": [{"id": "a"}]}, None),
+        (
+            {"epoch": 4, "revision": 9, "tasks": []},
+            "epoch: 4 is older, epoch 5 revision 1 is in force; send a snapshot with a newer one",
+        ),
+        (
+            {"epoch": 5, "revision": 0, "tasks": []},
+            "revision: 0 is not newer, epoch 5 revision 1 is in force; send a snapshot with a newer one",
+        ),
+        (
+            {"epoch": 5, "base": 7, "revision": 8, "tasks": []},
+            "revision 8 builds on 7, but 1 is the latest here; send a snapshot with a newer revision",
+        ),
+        (
+            {"epoch": 5, "revision": 2, "part": 1, "parts": 2, "tasks": []},
+            "part 1 of 2 is kept; the demand changes once every part has arrived",
+        ),
+        (
+            {"epoch": 5, "revision": 2, "tasks": [{"id": "b", "cpu": 1}, {"id": "c", "cpu": 1}, {"id": "d"}]},
+            "tasks: b: cpu: unknown key; ",
+        ),
+    ],
+)
+def test_an_update_that_is_not_applied_as_a_whole_says_so_and_why(message: dict[str, Any], problem: str | None) -> None:
+    state, _ = done("submit_demand", {"epoch": 5, "revision": 1, "tasks": [{"id": "a"}]})
+    _, answer = done("submit_demand", message, state)
+    assert isinstance(answer, Accepted)
+    assert answer.applied is (problem is None)
+    assert (answer.problem or "").startswith(problem or "")
+    assert problem is None or answer.problem is not None
 
 
 def test_a_configuration_is_versioned_and_the_same_one_changes_nothing() -> None:

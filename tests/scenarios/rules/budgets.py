@@ -113,6 +113,27 @@ HEALTH = (
         ],
         changes_in="10m",
     ),
+    scenario("a blocked tier ends with the last of the blocks at or below it")
+    .group("zero", quota_pool="spot", quota_tier=0, gpu=1)
+    .group("one", quota_pool="spot", quota_tier=1, gpu=1)
+    .group("peer", quota_pool="spot", quota_tier=1)
+    .health("zero", Availability.QUOTA_EXCEEDED, until="5m")
+    .health("one", Availability.QUOTA_EXCEEDED, until="20m")
+    .wants(1, cpu=1, constraints=[must("device", Op.EQ, "cpu")])
+    .expects(
+        unmet=[unmet(Code.TIER_BLOCKED, says=["peer (one exceeded quota pool spot at quota tier 1 until 2026-08-24 12:20:00Z)"])],
+        changes_in="5m",
+    ),
+    scenario("a group whose own block ends before that of its tier is told the end of the tier")
+    .group("low", quota_pool="spot", quota_tier=1, gpu=1)
+    .group("own", quota_pool="spot", quota_tier=2)
+    .health("low", Availability.QUOTA_EXCEEDED, until="20m")
+    .health("own", Availability.BACKOFF, until="10m")
+    .wants(1, cpu=1, constraints=[must("device", Op.EQ, "cpu")])
+    .expects(
+        unmet=[unmet(Code.NO_CAPACITY, says=["own=backoff until 2026-08-24 12:20:00Z (low exceeded quota pool spot"])],
+        changes_in="10m",
+    ),
     scenario("a quota failure at a tier blocks other groups of the same tier")
     .group("failed", quota_pool="spot", quota_tier=1, gpu=1)
     .group("peer", quota_pool="spot", quota_tier=1)
@@ -245,6 +266,18 @@ LIMITS = (
 
 
 STANDING = (
+    scenario("standing requests follow the cluster's placement: `cost` buys the cheapest slices for them")
+    .cluster(placement="cost")
+    .group("dear", priority=1, price=5.0)
+    .group("cheap", priority=2, price=1.0)
+    .standing("ana", 2, cpu=4)
+    .expects(standing={"ana": "met"}, launches={"cheap": 2}),
+    scenario("standing requests follow the cluster's placement: `packing` packs those of several owners together")
+    .cluster(placement="packing")
+    .group("g", max_slices=2)
+    .standing("ana", 2, cpu=1)
+    .standing("bo", 2, cpu=3)
+    .expects(standing={"ana": "met", "bo": "met"}, launches={"g": 2}),
     scenario("standing requests of several owners add up")
     .group("g")
     .standing("ana", 1, cpu=4)

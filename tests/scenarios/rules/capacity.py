@@ -175,31 +175,32 @@ STATES = (
 
 
 USAGE = (
-    scenario("a READY slice of unknown usage is not free")
-    .group("g", max_slices=1, unknown=1)
+    scenario("a READY slice that no usage report has named takes demand, so that silence buys nothing")
+    .group("g", max_slices=2, unreported=1)
     .wants(1, cpu=1)
-    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"])]),
-    scenario("a READY slice of unknown usage does not count as warm")
-    .group("g", warm_slices=1, unknown=1)
-    .expects(launches={"g": 1}, causes={Cause.WARM: 1}, target={"g": 2}),
-    scenario("a slice that just became READY is free until its grace ends, and the decision gives that time")
-    .cluster(ready_grace="2m")
-    .group("g")
-    .slice("s", "g", SliceState.READY, age="30s")
-    .wants(1, cpu=1)
-    .expects(placed={"g": 1}, tiers={"g": {READY: 1}}, changes_in="90s"),
-    scenario("a slice without a usage report at the end of its grace has unknown usage")
+    .expects(placed={"g": 1}, tiers={"g": {READY: 1}}, launches={}),
+    scenario("a READY slice that no usage report has named counts as warm")
+    .group("g", warm_slices=1, unreported=1)
+    .expects(launches={}, target={"g": 1}),
+    scenario("time alone changes nothing about a READY slice that no usage report has named")
     .cluster(ready_grace="2m")
     .group("g")
     .slice("s", "g", SliceState.READY, age="2m")
     .wants(1, cpu=1)
-    .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="10m"),
-    scenario("a report ends the grace: a new slice that is busy takes nothing more")
+    .expects(placed={"g": 1}, tiers={"g": {READY: 1}}, launches={}, changes_in="never"),
+    scenario("a slice that a report names takes a gang before an older one that no report has named")
+    .group("g", max_slices=3)
+    .slice("silent", "g", SliceState.READY, age="1h")
+    .slice("named", "g", SliceState.READY, age="1m", usage=reserved(cpu=1))
+    .wants(1, cpu=3)
+    .wants(1, cpu=4)
+    .expects(placed={"g": 2}, tiers={"g": {READY: 2}}, launches={}),
+    scenario("a report that names a new slice as busy leaves it nothing to take")
     .group("g")
     .slice("s", "g", SliceState.READY, age="1s", usage="busy")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {NEW: 1}}, launches={"g": 1}, changes_in="10m"),
-    scenario("a usage report with the wrong number of hosts leaves the usage unknown")
+    scenario("a usage report with the wrong number of hosts makes the slice count as busy")
     .group("g", hosts=4, max_slices=1)
     .slice("s", "g", SliceState.READY, usage=["idle", "idle"])
     .wants(1, cpu=1)

@@ -129,14 +129,13 @@ REASONS = (
 
 FIGURES = (
     scenario("the next change is the earliest of all moments")
-    .cluster(patience="10m", ready_grace="2m")
+    .cluster(patience="10m")
     .group("g", max_slices=4)
     .group("blocked", gpu=1)
     .slice("asked", "g", SliceState.REQUESTING, age="1m")
-    .slice("new", "g", SliceState.READY, age="1m")
     .health("blocked", Availability.BACKOFF, until="3m")
     .standing("ana", 1, cpu=4, expires="2m")
-    .expects(standing={"ana": "met"}, changes_in="1m"),
+    .expects(standing={"ana": "met"}, changes_in="2m"),
     scenario("without a moment at which time alone changes the decision there is no next change")
     .group("g", max_slices=2, busy=1, booting=1)
     .wants(1, cpu=1)
@@ -190,4 +189,86 @@ FIGURES = (
     ),
 )
 
-RULES = (*REASONS, *FIGURES)
+FOR_EVER = (
+    scenario("a group that is too small for ever is not told to be so until its block ends")
+    .group("full", priority=1, max_slices=1, busy=1)
+    .group("tiny", priority=2, cpu=1)
+    .health("tiny", Availability.BACKOFF, until="5m")
+    .wants(1, cpu=4)
+    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["tiny=insufficient_resources"], never_says=["until", "12:05"])]),
+    scenario("a group that may have no slice is at its maximum, whatever blocks it for a time")
+    .group("g", max_slices=0)
+    .health("g", Availability.BACKOFF, until="5m")
+    .wants(1, cpu=4)
+    .expects(
+        unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max"], never_says=["until"], groups={"g": Code.AT_MAX})],
+        availability={"g": Availability.AT_MAX},
+        why={"g": "at_max: 0 of 0 slices"},
+    ),
+    scenario("a gang of more slices than a group may have does not wait for the end of a block")
+    .group("g", tpu=4, hosts=2, max_slices=2)
+    .health("g", Availability.BACKOFF, until="5m")
+    .wants(1, tpu=4, gang=8)
+    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["g=at_max (the gang needs 4 slices)"], never_says=["until"])]),
+    scenario("a gang that all slices of its groups together could not hold does not wait for the end of a block")
+    .group("a", max_slices=1)
+    .group("b", max_slices=1)
+    .health("a", Availability.BACKOFF, until="5m")
+    .wants(1, cpu=1, gang=200, gang_placement="pack")
+    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["of the gang's 200 tasks"], never_says=["until"])]),
+    scenario("groups that can never take the work do not hide that all others are in a blocked tier")
+    .group("none", max_slices=0)
+    .group("failed", quota_pool="spot", quota_tier=1, gpu=1)
+    .group("peer", quota_pool="spot", quota_tier=1)
+    .health("failed", Availability.QUOTA_EXCEEDED)
+    .wants(1, cpu=1, constraints=[must("device", Op.EQ, "cpu")])
+    .expects(unmet=[unmet(Code.TIER_BLOCKED, groups={"none": Code.AT_MAX, "peer": Code.TIER_BLOCKED})]),
+)
+
+HOLDERS = (
+    scenario("no_capacity on an exhausted pool says who holds the chips, and which idle slice would free some")
+    .pool("res", 20, system=4)
+    .group("a", tpu=4, variant="v4-8", pool="res", busy=2)
+    .group("b", tpu=4, variant="v5p-8", pool="res", busy=1, idle=1)
+    .wants(1, tpu=4, variants=["v4-8"])
+    .expects(
+        unmet=[
+            unmet(
+                Code.NO_CAPACITY,
+                says=[
+                    "a=pool_exhausted; pool res of 20 chips: system 4, a 8 (2 slices), b 8 (2 slices)",
+                    "idle slice b/idle would free 4",
+                ],
+            )
+        ]
+    ),
+    scenario("a slice that is leaving frees its chips first")
+    .pool("res", 8)
+    .group("a", tpu=4, variant="v4-8", pool="res", draining=1)
+    .group("b", tpu=4, variant="v5p-8", pool="res", idle=1)
+    .wants(1, tpu=4, variants=["v4-8"])
+    .expects(unmet=[unmet(Code.NO_CAPACITY, says=["slice a/draining is leaving and frees 4"])]),
+    scenario("an idle slice that demand needs frees nothing: the largest holder and its oldest slice are named")
+    .pool("res", 12)
+    .group("a", tpu=4, variant="v4-8", pool="res")
+    .group("b", tpu=4, variant="v5p-8", pool="res", idle=1)
+    .slice("old", "b", SliceState.READY, age="9h", usage="busy")
+    .slice("new", "b", SliceState.READY, age="1h", usage="busy")
+    .wants(1, tpu=4, variants=["v5p-8"], id="five")
+    .wants(1, tpu=4, variants=["v4-8"], id="four")
+    .expects(
+        placed={"b": 1},
+        unmet=[unmet(Code.NO_CAPACITY, tasks="four", says=["b 12 (3 slices)", "none is idle, b holds most, longest old"])],
+    ),
+    scenario("chips that this decision orders are held too")
+    .pool("res", 8, system=4)
+    .group("g", tpu=4, pool="res")
+    .wants(2, tpu=4)
+    .expects(
+        placed={"g": 1},
+        launches={"g": 1},
+        unmet=[unmet(Code.NO_CAPACITY, says=["pool res of 8 chips: system 4, 4 ordered by this decision"])],
+    ),
+)
+
+RULES = (*REASONS, *FIGURES, *FOR_EVER, *HOLDERS)

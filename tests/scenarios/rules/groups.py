@@ -2,7 +2,8 @@
 
 from penstock.model.constraints import Operator as Op
 from penstock.model.decision import Code, Tier
-from penstock.model.slices import SliceState
+from penstock.model.resources import Resources
+from penstock.model.slices import HostUsage, SliceState
 from tests.scenarios.builder import must, reserved, scenario, should, unmet
 from tests.scenarios.cases import Case
 
@@ -185,6 +186,26 @@ HOSTS = (
     .group("g", cpu=16, gpu=8)
     .wants(3, gpu=4)
     .expects(placed={"g": 3}, launches={"g": 2}),
+    scenario("a share above one half takes a GPU of its own: three such tasks do not fit on two GPUs")
+    .group("g", gpu=2)
+    .wants(3, gpu=0.6)
+    .expects(placed={"g": 3}, launches={"g": 2}),
+    scenario("running tasks with shares above one half leave no GPU half free")
+    .group("g", gpu=4, cpu=8, max_slices=1)
+    .slice("s", "g", SliceState.READY, usage=HostUsage(reserved=Resources(gpu=1.8), tasks=("a", "b", "c")))
+    .wants(2, gpu=0.6)
+    .expects(placed={"g": 1}, unmet=[unmet(Code.NO_CAPACITY)]),
+    scenario("the message for shares that a host has too few GPUs for gives the shares as asked")
+    .group("g", gpu=2)
+    .wants(1, gpu=0.6, gang=3, tasks_per_host=3)
+    .expects(
+        unmet=[
+            unmet(
+                Code.INSUFFICIENT_RESOURCES,
+                says=["needs gpu 1.8 (a share above one half takes a GPU of its own), one host has 2: 1 short"],
+            )
+        ]
+    ),
     scenario("GPU tasks may share one GPU by fractions")
     .group("g", cpu=16, gpu=1)
     .wants(5, gpu=0.25)

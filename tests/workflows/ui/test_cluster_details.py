@@ -15,7 +15,9 @@ def test_the_details_have_a_table_of_groups_and_the_unmet_demand_below_it() -> N
     slices = {SliceState.READY: 2, SliceState.BOOTING: 1, SliceState.REQUESTING: 1, SliceState.DELETING: 1}
     dry = GroupStatus(name="dry", slices=slices, max_slices=9, availability=Availability.BACKOFF, until=NOON)
     demand = {"default": SourceStatus(epoch=1, revision=1, tasks=7)}
-    details = cluster_details(ClusterStatus(cluster="x", version=1, groups=(dry,), demand=demand, unmet={Code.NO_CAPACITY: 3}))
+    details = cluster_details(
+        ClusterStatus(cluster="x", version=1, groups=(dry,), demand=demand, unmet={Code.NO_CAPACITY: 3}, evaluated_at=NOON)
+    )
     assert "|dry|2|2|1|9|backoff until 2030-01-01 12:00:00 UTC|" in details.replace(f"{GAP} ", "").replace("| ", "|")
     assert details.endswith("7 tasks are waiting or placed; unmet: 3 no_capacity.")
 
