@@ -13,8 +13,9 @@ from penstock.contract import names
 from penstock.contract.requests import SendCommandsRequest
 from penstock.contract.slices import ReportCommand, SliceCommand, SliceReport
 
-AT_ONCE = 64
-"""Messages under way at once: each waits for a workflow task, and the answers that come together share a signal."""
+AT_ONCE = 16
+"""Messages under way at once. Each waits for a workflow task, and the autoscaler's own tasks wait behind them: with 64, `status`
+took twice as long while slices started, and no more slices became READY per second."""
 ANSWER_SECONDS = 5.0
 """How long a slice may take to answer. One whose workflow is stuck gets a signal instead, and holds nobody up."""
 

@@ -112,7 +112,6 @@ def test_a_run_that_started_as_many_slices_as_it_may_is_followed_by_another(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a worker in this process, with smaller limits; the server itself would have the run go on."""
-    monkeypatch.setattr(looping, "BATCH", 5)
     monkeypatch.setattr(looping, "MOST_CHILDREN", 8)
     monkeypatch.setattr(assembly, "production_runner", UnsandboxedWorkflowRunner)
 
