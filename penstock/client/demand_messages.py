@@ -1,8 +1,9 @@
 """Build the demand messages of one source: snapshots, deltas, and parts that fit Temporal's size limit."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain, repeat
+from itertools import compress, repeat
+from operator import ne
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -118,15 +119,25 @@ def _is_large(gone: AbstractSet[str], come: AbstractSet[str], demand: Demand) ->
 
 def _changed(before: Demand, demand: Demand) -> frozenset[str]:
     """Tasks in both demands that want something else now."""
-    shapes = dict(zip(before.task_ids, _shapes(before), strict=True))
-    pairs = zip(demand.task_ids, _shapes(demand), strict=True)
-    return frozenset(task for task, shape in pairs if shapes.get(task, shape) != shape)
+    numbers: dict[object, int] = {}
+    shapes_before, shapes = _shapes(before, numbers), _shapes(demand, numbers)
+    if before.task_ids == demand.task_ids:
+        return frozenset(compress(demand.task_ids, map(ne, shapes_before, shapes)))
+    known = dict(zip(before.task_ids, shapes_before, strict=True))
+    return frozenset(task for task, shape in zip(demand.task_ids, shapes, strict=True) if known.get(task, shape) != shape)
 
 
-def _shapes(demand: Demand) -> Iterator[tuple[object, ...]]:
-    """The key of each task's shape, in order."""
-    keys = [shape.key for shape in demand.workload.shapes]
-    return chain.from_iterable(repeat(keys[run.shape], run.entries * run.pending) for run in demand.workload.runs)
+def _shapes(demand: Demand, numbers: dict[object, int]) -> list[int]:
+    """The number of each task's shape, in order; equal shapes have equal numbers in all demands."""
+    of_shape = [numbers.setdefault(shape.key, len(numbers)) for shape in demand.workload.shapes]
+    found: list[int] = []
+    for run in demand.workload.runs:
+        tasks = run.entries * run.pending
+        if tasks == 1:
+            found.append(of_shape[run.shape])
+        else:
+            found.extend(repeat(of_shape[run.shape], tasks))
+    return found
 
 
 def _positions(demand: Demand, task_ids: AbstractSet[str]) -> list[int]:
