@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
@@ -96,8 +96,8 @@ class RecoveryActivities:
             return None
         try:
             lifecycle = await lifecycle_of(self._client, cluster, group, slice_id)
-        except (RPCError, WorkflowQueryFailedError) as error:
-            # Its state is unknown, so nothing of its group may be decided without it.
+        except Exception as error:
+            # No answer, or one that this version cannot read: nothing of its group may be decided without it. Others go on.
             activity.logger.warning("slice %s runs, but does not answer: %s", slice_id, error)
             return SILENT
         return None if lifecycle is None else report_of(lifecycle)

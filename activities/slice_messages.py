@@ -5,12 +5,13 @@ from datetime import timedelta
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.slice_reports import Reporter
 from activities.temporal_reads import gather_limited, signal_if_running
 from penstock.contract import names
-from penstock.contract.requests import SendCommandsRequest
+from penstock.contract.requests import SendCommandsRequest, SendCommandsResult
 from penstock.contract.slices import ReportCommand, SliceCommand, SliceReport
 
 AT_ONCE = 16
@@ -68,11 +69,23 @@ class CommandActivities:
         self._messages = messages
 
     @activity.defn(name=names.SEND_COMMANDS)
-    async def send_commands(self, request: SendCommandsRequest) -> None:
-        """Send them all. A slice that cannot be reached has no workflow; the inventory finds its resource."""
+    async def send_commands(self, request: SendCommandsRequest) -> SendCommandsResult:
+        """Send them all; returns the slices that could not be reached, which hold up no other.
+
+        A slice that has no workflow counts as reached: the inventory finds its resource.
+        """
 
         async def send(command: SliceCommand) -> bool:
             workflow_id = names.slice_workflow_id(request.cluster, request.groups[command.slice_id], command.slice_id)
-            return await self._messages.send(request.cluster, workflow_id, names.COMMAND, command)
+            try:
+                await self._messages.send(request.cluster, workflow_id, names.COMMAND, command)
+            except (TemporalError, RPCError, ValueError) as error:
+                activity.logger.warning("slice %s could not be sent a command: %s", command.slice_id, error)
+                return False
+            return True
 
-        await gather_limited(request.commands, send, at_once=AT_ONCE)
+        sent = await gather_limited(request.commands, send, at_once=AT_ONCE)
+        failed = [command.slice_id for command, arrived in zip(request.commands, sent, strict=True) if not arrived]
+        if failed and len(failed) == len(request.commands):
+            raise ApplicationError(f"no slice of {len(failed)} could be sent its command", type="NotSent")
+        return SendCommandsResult(failed=tuple(failed))

@@ -17,7 +17,7 @@ from penstock.contract.error_codes import ErrorCode, with_code
 from penstock.contract.messages import DecisionRequest, ExplainRequest, SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage, read
-from penstock.contract.requests import SendCommandsRequest
+from penstock.contract.requests import SendCommandsRequest, SendCommandsResult
 from penstock.contract.slices import SliceCommand
 from penstock.core.answers.status import page_of, status_of
 from penstock.core.state.events import (
@@ -97,8 +97,9 @@ class AutoscalerWorkflow:
         self._pace: asyncio.Task[None] | None = None
         self._deadline: asyncio.Task[None] | None = None
         self._deadline_at: datetime | None = None
-        self._undelivered: asyncio.Task[None] | None = None
-        """The pause after commands that could not be sent."""
+        self._unreachable: frozenset[str] = frozenset()
+        """Slices that could not be sent a command, for a while."""
+        self._pauses: set[asyncio.Task[None]] = set()
         self._details = ""
         self._shown = -1
         """The version of the state that the UI details show."""
@@ -371,19 +372,33 @@ class AutoscalerWorkflow:
             known = tuple(command for command in commands if command.slice_id in slices)
             groups = {command.slice_id: slices[command.slice_id].group for command in known}
             try:
-                await workflow.execute_activity(
+                result: SendCommandsResult | None = await workflow.execute_activity(
                     names.SEND_COMMANDS,
                     SendCommandsRequest(cluster=self._cluster, commands=known, groups=groups),
+                    result_type=SendCommandsResult,
                     summary=f"{counted(len(known), 'command')} to slices",
                     **policies.SEND_COMMANDS,
                 )
+                failed = frozenset(result.failed if result is not None else ())
             except ActivityError as error:
                 workflow.logger.warning("commands could not be sent and will be again: %s", error.cause)
-                self._undelivered = asyncio.create_task(workflow.sleep(policies.ERRAND_AGAIN, summary="until commands are sent"))
-                return
-            self._apply(CommandsSent(at=workflow.now(), commands=commands))
+                failed = frozenset(groups)
+            self._apply(CommandsSent(at=workflow.now(), commands=tuple(c for c in commands if c.slice_id not in failed)))
+            if failed:
+                self._set_aside(failed)
             if self._run_is_long():
                 return
+
+    def _set_aside(self, slice_ids: frozenset[str]) -> None:
+        """Send these slices no command for a while, so that slices that cannot be reached hold up no other."""
+        self._unreachable |= slice_ids
+
+        async def pause() -> None:
+            await workflow.sleep(policies.ERRAND_AGAIN, summary="until commands are sent again")
+            self._unreachable -= slice_ids
+
+        self._pauses.add(paused := asyncio.create_task(pause()))
+        paused.add_done_callback(self._pauses.discard)
 
     def _show_details(self) -> None:
         self._shown, self._shown_recovery = self._state.version, self._recovery_shown()
@@ -407,12 +422,10 @@ class AutoscalerWorkflow:
         return tuple(piece for piece in state.unstarted if piece.is_launch) if state.closing else ()
 
     def _deliverable(self) -> tuple[SliceCommand, ...]:
-        """The first command to each slice whose workflow runs, a batch of them. None for a while after a batch that failed."""
-        if self._undelivered is not None and not self._undelivered.done():
-            return ()
+        """The first command to each slice whose workflow runs and could be reached last, a batch of them."""
         first = {command.slice_id: command for command in reversed(self._state.outbox)}
-        unstarted = {piece.id for piece in self._state.unstarted}
-        running = [command for slice_id, command in first.items() if slice_id not in unstarted]
+        waiting = {piece.id for piece in self._state.unstarted} | self._unreachable
+        running = [command for slice_id, command in first.items() if slice_id not in waiting]
         return tuple(running[-COMMANDS_AT_ONCE:])
 
     def _has_work(self) -> bool:

@@ -10,11 +10,12 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from penstock.client.calls import Calls
 from penstock.client.demand_messages import DemandMessages, Tasks, usage_parts
-from penstock.client.errors import ClientError, NotSent
+from penstock.client.errors import ClientError, NotSent, Refused
 from penstock.client.task_reader import TaskReader
 from penstock.client.usage_messages import UsageMessages
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, SourceStatus, UsageStatus
+from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import LARGEST_MESSAGE, ReportMessage, StatusRequest, UsageMessage, size_of
 from penstock.model.demand import Demand
 
@@ -54,6 +55,10 @@ class Reporter:
         self._usages: dict[str, UsageMessages] = {}
         self._wanted: dict[str, Demand] = {}
         """The demand that `report` was last given, by source."""
+        self._sent_again: dict[str, tuple[Demand, str]] = {}
+        """Demand that was sent again, and why, until it is applied."""
+        self._refused: dict[str, tuple[Demand, str]] = {}
+        """Demand that was refused for the same reason when it was sent again, as for its size: it is not sent any more."""
         self._unread_bytes = 0
         """Bytes sent since a worker last answered."""
         self._has_sent = False
@@ -93,6 +98,9 @@ class Reporter:
         async with self._one_at_a_time:
             self._begin_heartbeats()
             await self._send_reports()
+            refused = self._refused.get(source)
+        if refused is not None and refused[0] == self._wanted.get(source):
+            raise Refused(f"the demand of source {source} was refused: {refused[1]}", ErrorCode.BAD_INPUT)
 
     async def status(self, since: int | None = None) -> ClusterStatus:
         """The cluster's status. It also shows which messages were lost, so that they are sent again."""
@@ -108,6 +116,8 @@ class Reporter:
         self._usages.pop(source, None)
         self._wanted.pop(source, None)
         self._readers.pop(source, None)
+        self._sent_again.pop(source, None)
+        self._refused.pop(source, None)
 
     @property
     def heartbeat_seconds(self) -> float:
@@ -177,13 +187,24 @@ class Reporter:
                 self._retry.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # The next report raises it.
                 return
             self._checked = time.monotonic()
+        await self._send_each()
+
+    async def _send_each(self) -> None:
+        """Send what is due of every source. What cannot be sent of one is raised once all others are sent."""
+        errors: list[Exception] = []
         for source in list(self._usages):
-            await self._send_report(source)
+            try:
+                await self._send_report(source)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     async def _send_report(self, source: str) -> None:
         """Send the reports of one source: demand, usage and confirmations of one moment in one message if they fit."""
         outbox, usage, demand = self._outbox(source), self._usage_of(source), self._wanted.get(source)
-        messages = () if demand is None or outbox.holds(demand) else outbox.messages(demand)
+        is_refused = source in self._refused and self._refused[source][0] == demand
+        messages = () if demand is None or is_refused or outbox.holds(demand) else outbox.messages(demand)
         if not messages and self._due_in(source, time.monotonic()) > 0:
             return
         *first, last = usage_parts(usage.waiting) or [{}]
@@ -222,8 +243,7 @@ class Reporter:
         while not await self._is_answered():
             await asyncio.sleep(ANSWER_SECONDS)
         async with self._one_at_a_time:
-            for source in list(self._usages):
-                await self._send_report(source)
+            await self._send_each()
 
     def _note(self, status: ClusterStatus, sent: Mapping[str, tuple[int, int]], said: Mapping[str, tuple[int, int]]) -> None:
         """Begin a new epoch of each source whose applied messages are not those sent: lost, reset, or sent by another client.
@@ -237,9 +257,23 @@ class Reporter:
         self._stale_after = status.usage_stale_after_seconds or None
         for source in {**self._usages, **self._outboxes}:
             heard, applied = status.usage.get(source), status.demand.get(source)
-            if self._is_usage_lost(source, heard, said) or self._is_demand_lost(source, applied, sent):
+            demand_lost = self._is_demand_lost(source, applied, sent)
+            if demand_lost and applied is not None:
+                self._note_refusal(source, applied.resync_needed)
+            elif applied is not None and applied.resync_needed is None:
+                self._sent_again.pop(source, None)
+            if self._is_usage_lost(source, heard, said) or demand_lost:
                 after = max(heard.epoch if heard else -1, applied.epoch if applied else -1)
                 self._start_new_epoch(source, after=after)
+
+    def _note_refusal(self, source: str, why: str | None) -> None:
+        """Note demand that is lost. If it was sent again for the same reason before, sending it once more would not help."""
+        demand = self._wanted.get(source)
+        if demand is None or why is None:
+            return
+        if self._sent_again.get(source) == (demand, why):
+            self._refused[source] = (demand, why)
+        self._sent_again[source] = (demand, why)
 
     def _is_usage_lost(self, source: str, heard: UsageStatus | None, said: Mapping[str, tuple[int, int]]) -> bool:
         usage = self._usages.get(source)
@@ -255,7 +289,7 @@ class Reporter:
 
 
 async def _send_heartbeats(reporter: "weakref.ref[Reporter]") -> None:
-    """Send what is due, from time to time, until the reporter is gone or its cluster is."""
+    """Send what is due, from time to time, until the reporter is gone."""
     pause = FIRST_HEARTBEAT_SECONDS / HEARTBEATS
     while True:
         await asyncio.sleep(pause)
@@ -265,5 +299,5 @@ async def _send_heartbeats(reporter: "weakref.ref[Reporter]") -> None:
         try:
             pause = await alive.send_due()
         except ClientError:
-            return  # There is no such cluster any more; the next report says so.
+            pause = alive.heartbeat_seconds  # The autoscaler is gone, or ended and about to come back; the next report says so.
         del alive

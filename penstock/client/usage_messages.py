@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+from penstock.client.errors import Refused
+from penstock.contract.error_codes import ErrorCode
 
 
 class UsageMessages:
@@ -32,8 +35,8 @@ class UsageMessages:
 
         What was sent on slices that this report does not name is forgotten: they may be gone. Naming them again sends them.
         """
+        plain = _plain(usage)
         self.was_reported = True
-        plain: dict[str, Any] = to_jsonable_python(dict(usage))
         if plain:
             self._sent = {slice_id: word for slice_id, word in self._sent.items() if slice_id in plain}
         for slice_id, word in plain.items():
@@ -74,3 +77,13 @@ class UsageMessages:
         self._sent, self._sent_at = {}, None
         if after >= self.epoch:
             self.epoch, self.revision = after + 1, 0
+
+
+def _plain(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """The usage as plain JSON; raises `Refused` for words that no message can hold, so that they stop no other report."""
+    try:
+        plain: dict[str, Any] = to_jsonable_python(dict(usage))
+        to_json(plain)
+    except (PydanticSerializationError, ValueError) as error:
+        raise Refused(f"usage: cannot be sent as JSON: {error}; use plain values and texts", ErrorCode.BAD_INPUT) from None
+    return plain

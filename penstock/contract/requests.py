@@ -22,6 +22,12 @@ class SendCommandsRequest(Value):
     groups: dict[str, str]
 
 
+class SendCommandsResult(Value):
+    """The slices that could not be reached: their commands are sent again later."""
+
+    failed: tuple[str, ...] = ()
+
+
 class KeepInventoriesRequest(Value):
     """Start an inventory for each location that has none. With `recovery`, every inventory audits its location for it."""
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from temporalio.service import RPCError, RPCStatusCode
 
 import penstock.client.reporter
 from penstock.client import AutoscalerClient
@@ -147,5 +148,31 @@ def test_a_forgotten_source_sends_no_more_heartbeats() -> None:
         assert autoscaler.updates[-1][0] == names.FORGET_SOURCE
         assert await client._reporter.send_due() == client._reporter.heartbeat_seconds
         assert autoscaler.reports == []
+
+    asyncio.run(story())
+
+
+class Absent(Autoscaler):
+    """A workflow that is gone while `ended` says so."""
+
+    ended, refused = False, 0
+
+    async def signal(self, name: str, message: Any) -> None:
+        if self.ended:
+            self.refused += 1
+            raise RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b"")
+        await super().signal(name, message)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_heartbeats_go_on_once_an_autoscaler_that_had_ended_is_back() -> None:
+    async def story() -> None:
+        autoscaler = Absent()
+        client = client_of(autoscaler, lease_seconds=0.3)
+        await client.submit_demand(TASKS)
+        autoscaler.ended = True
+        await until(lambda: autoscaler.refused >= 2)
+        autoscaler.ended = False
+        await until(lambda: len(autoscaler.reports) >= 2)
 
     asyncio.run(story())
