@@ -25,11 +25,14 @@ def size_of(state: AutoscalerState) -> int:
 
 
 def decision_seconds(state: AutoscalerState) -> float:
-    """How long a decision on the state takes: as long as the last one did, or longer if the state has grown since."""
+    """How long a decision on the state takes: as long as the last one did, or longer if the state has grown since.
+
+    Growth counts only beyond a size at which it could matter: a few runs that order hundreds of slices are decided in no time.
+    """
     size, orders = size_of(state), state.orders
     if orders is None or not orders.decided_on:
         return QUICK_SECONDS * size / UNMEASURED
-    return orders.seconds * max(1.0, size / orders.decided_on)
+    return orders.seconds * max(1.0, size / max(orders.decided_on, UNMEASURED))
 
 
 def decision_as_of(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from penstock.contract.answers import Remedy, Setting
 from penstock.core.decision.decide import PlanFigures, plan_figures
+from penstock.core.decision.effort import MOST_STEPS, Effort, GivenUp
 from penstock.core.decision.match import Matcher, in_rank_order
 from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup
 from penstock.model.decision import Code, Decision, Unmet
@@ -16,18 +17,18 @@ from penstock.wording import counted
 
 LARGEST = 10
 """Unmet shapes for which `plan` searches remedies: the largest ones."""
-EFFORT = 320_000
-"""Budget of one asker, in units of `_cost_of`, about 5 µs each: under two seconds at full size."""
-BRIEF_EFFORT = 50_000
-"""Budget of a query that blocks a workflow: a fraction of a second. Larger demand gets no remedy there."""
-PLANS = 3
-"""Plans that the remedies of one decision may cost together, so that `plan` takes at most five times the decision."""
-SMALL_EFFORT = 12_000
-"""Budget that small decisions get even if that is more than `PLANS` of them: some 60 ms."""
-FIXED_COST = 100
-"""Cost of planning for nothing."""
+EFFORT = 5_200_000
+"""Steps of one asker: under two seconds at full size."""
+BRIEF_EFFORT = 1_000_000
+"""Steps of a query that blocks a workflow: a fraction of a second. Larger demand gets no remedy there."""
+PLANS = 5
+"""Plans, each cheaper than a decision, that the remedies of one decision may cost together."""
+SMALL_EFFORT = 240_000
+"""Steps that small decisions get even if that is more than `PLANS` of them: some 60 ms."""
+SNAPSHOT_STEPS = 400
+"""Steps of beginning any plan."""
 FEW = 40
-"""Plans below which the search is brief: it measures only what the asked entry needs, and stops at a setting that helps."""
+"""Plans for values, beside one for each setting, below which the search is brief: it stops at the first setting that helps."""
 PLENTY = 1_000_000
 """Added to a setting to see how much of it the demand uses."""
 
@@ -55,7 +56,7 @@ class RemedySearch(NamedTuple):
 
 def remedies_for(snapshot: Snapshot, decision: Decision, *, effort: int | None = None) -> dict[int, RemedySearch]:
     """Remedies for all entries of each of the largest unmet shapes, keyed by position in `decision.unmet`."""
-    trials = _Trials(snapshot, decision, max(PLANS * _cost_of(snapshot), SMALL_EFFORT) if effort is None else effort)
+    trials = _Trials(snapshot, decision, effort)
     sizes = sorted(range(len(decision.unmet)), key=lambda i: (-decision.unmet[i].entries, i))
     return {i: trials.search(decision.unmet[i], None) for i in sizes[:LARGEST]}
 
@@ -76,16 +77,22 @@ class _Limit(NamedTuple):
 
 
 class _Trials:
-    """Plans with one setting changed, each made once, as many as the budget allows."""
+    """Plans with one setting changed, each made once, as many as the budget of steps allows."""
 
-    def __init__(self, snapshot: Snapshot, decision: Decision, effort: int) -> None:
+    def __init__(self, snapshot: Snapshot, decision: Decision, effort: int | None) -> None:
+        """Without an effort: a small multiple of the plan that the decision made."""
         self._snapshot = snapshot
         self._decision = decision
         self._unmet = Counter({item.shape: 0 for item in decision.unmet})
         for item in decision.unmet:
             self._unmet[item.shape] += item.entries if item.groups or item.code is Code.EFFORT_SPENT else 0
-        self._plans = effort // _cost_of(snapshot)
+        self._left = MOST_STEPS if effort is None else effort
+        self._per_plan = 1
+        """Steps of the most expensive plan so far."""
         self._made: dict[tuple[Setting, int, Asked | None], PlanFigures] = {}
+        if effort is None:
+            self._figures(snapshot)
+            self._left = max((PLANS - 1) * self._per_plan, SMALL_EFFORT)
 
     def search(self, unmet: Unmet, asked: Asked | None) -> RemedySearch:
         """Try every setting upward from its next value, because a larger value may leave unmet what a smaller one meets.
@@ -100,10 +107,10 @@ class _Trials:
         others = len(settings) - self._measured
         untried = f"{counted(others, 'other setting')} not tried" if others else ""
         most = max((len(limit.values) for limit in limits), default=0)
-        reserve = 1 if ample else 0  # to check the value that plenty uses
+        reserve = 1 + len(ample.values).bit_length() if ample else 0  # to check and narrow down the value that plenty uses
         for step in range(most):
             for limit in (limit for limit in limits if step < len(limit.values)):
-                helps = self._helps(limit.setting, limit.values[step], unmet, asked, reserve=reserve)
+                helps = self._helps(limit.setting, limit.values[step], unmet, asked, reserve=reserve if step else 1)
                 if helps is None:
                     found = self._narrowed(ample, step, unmet, asked) or RemedySearch(None, _beyond(limit, step))
                     return found._replace(not_tried="; ".join(filter(None, (found.not_tried, untried))))
@@ -117,11 +124,10 @@ class _Trials:
         """The settings of which the demand would use more, and the first that helps if there is plenty of it."""
         limits: list[_Limit] = []
         ample: _Limit | None = None
-        brief = self._plans < FEW
-        upto = asked if brief and self._snapshot.config.placement is Placement.PRIORITY else None
+        upto = self._asked_alone(settings, asked)
         self._measured = 0
         for setting, before in settings:
-            if brief and ample is not None:
+            if ample is not None and self._is_brief(len(settings) - self._measured):
                 break
             figures = self._plan(setting, before + PLENTY, upto=upto, reserve=1 if limits else 0)
             if figures is None:
@@ -129,10 +135,28 @@ class _Trials:
             self._measured += 1
             limit = _Limit(setting, before, self._values(setting, before, figures))
             if limit.values:
+                if upto is None:  # With more than what plenty uses, no plan would differ.
+                    self._made[setting, limit.values[-1], None] = figures
                 limits.append(limit)
                 if ample is None and self._is_met(figures, unmet, asked):
                     ample = limit
         return limits, ample
+
+    def _asked_alone(self, settings: Sequence[tuple[Setting, int]], asked: Asked | None) -> Asked | None:
+        """The asked entry, if the effort is too small to measure with the demand that comes after it."""
+        if asked is None or not settings or self._snapshot.config.placement is not Placement.PRIORITY:
+            return None
+        last = self._snapshot.workload.runs[-1]
+        if asked == Asked(len(self._snapshot.workload.runs) - 1, last.entries - 1):
+            return None
+        setting, before = settings[0]
+        self._plan(setting, before + PLENTY, upto=asked)
+        share = (asked.run + 1) / len(self._snapshot.workload.runs)
+        return asked if share < 1 and self._is_brief(len(settings), self._per_plan / share) else None
+
+    def _is_brief(self, settings: int, per_plan: float | None = None) -> bool:
+        """Whether the effort is too small to measure so many settings and then try values."""
+        return self._left < (settings + FEW) * (self._per_plan if per_plan is None else per_plan)
 
     def _narrowed(self, limit: _Limit | None, first: int, unmet: Unmet, asked: Asked | None) -> RemedySearch | None:
         """The least value of a bisection between the first that was not tried and the one that plenty uses."""
@@ -167,17 +191,30 @@ class _Trials:
         return not any(first <= asked.position < first + count for _, first, count in spans)
 
     def _plan(self, setting: Setting, value: int, *, upto: Asked | None = None, reserve: int = 0) -> PlanFigures | None:
-        """The plan with that value, of the demand up to an entry; None if only `reserve` plans are left in the budget."""
+        """The plan with that value, of the demand up to an entry; None if the budget does not last for it and `reserve` more."""
         key = (setting, value, upto)
         if key not in self._made:
-            if self._plans <= reserve:
+            if reserve and self._left < (reserve + 1) * self._per_plan:
                 return None
-            self._plans -= 1
             changed = self._snapshot.model_copy(update={"config": with_setting(self._snapshot.config, setting, value)})
             if upto is not None:
                 changed = changed.model_copy(update={"workload": _up_to(changed.workload, upto)})
-            self._made[key] = plan_figures(changed)
+            figures = self._figures(changed)
+            if figures is None:
+                return None
+            self._made[key] = figures
         return self._made[key]
+
+    def _figures(self, snapshot: Snapshot) -> PlanFigures | None:
+        """The figures of one plan, whose steps are taken from the budget; None if it is spent before the plan is made."""
+        effort = Effort(stop_at=max(0, self._left - SNAPSHOT_STEPS))
+        try:
+            return plan_figures(snapshot, effort)
+        except GivenUp:
+            return None
+        finally:
+            self._per_plan = max(self._per_plan, effort.spent + SNAPSHOT_STEPS)
+            self._left = max(0, self._left - effort.spent - SNAPSHOT_STEPS)
 
     def _values(self, setting: Setting, before: int, figures: PlanFigures) -> range:
         """Values above the present one up to what any compared plan would use, at steps that can make a difference."""
@@ -223,15 +260,6 @@ def _up_to(workload: Workload, last: Asked) -> Workload:
     runs = workload.runs[: last.run + 1]
     final = runs[-1]._replace(entries=last.position + 1)
     return workload.model_copy(update={"runs": (*runs[:-1], final)})
-
-
-def _cost_of(snapshot: Snapshot) -> int:
-    """Rough cost of one plan: runs, shapes and slices; for packing and cost also every shape on every group."""
-    workload, config = snapshot.workload, snapshot.config
-    work = FIXED_COST + len(workload.runs) + len(workload.shapes) + len(snapshot.slices) + len(config.groups)
-    if snapshot.config.placement is Placement.PRIORITY:
-        return work
-    return 2 * work + len(snapshot.workload.shapes) * len(snapshot.config.groups)
 
 
 def with_setting(config: ClusterConfig, setting: Setting, value: int) -> ClusterConfig:

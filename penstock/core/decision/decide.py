@@ -78,9 +78,9 @@ class PlanFigures(NamedTuple):
 
 
 @gc_paused
-def plan_figures(snapshot: Snapshot) -> PlanFigures:
-    """The figures of the plan that `decide` makes, at about half the cost of the decision."""
-    planner = _Planner(Fleet(snapshot))
+def plan_figures(snapshot: Snapshot, effort: Effort | None = None) -> PlanFigures:
+    """The figures of the plan that `decide` makes, at about half the cost of the decision; `effort` counts it."""
+    planner = _Planner(Fleet(snapshot, effort))
     plan = planner.plan().plan
     return PlanFigures(plan.unplaced, {group.name: planner.tried[g] for g, group in enumerate(plan.fleet.groups)})
 

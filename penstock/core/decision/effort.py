@@ -13,7 +13,7 @@ LOOK_EVERY = 100_000
 
 
 class GivenUp(Exception):
-    """Nobody waits for this evaluation any more."""
+    """Nobody waits for this evaluation any more, or it did all the work that it may do."""
 
 
 def _never() -> bool:
@@ -23,16 +23,22 @@ def _never() -> bool:
 class Effort:
     """Steps of about a quarter of a microsecond: counted, not timed, so that the same snapshot gives the same decision."""
 
-    __slots__ = ("_is_given_up", "_look_at", "_most", "_short_from", "spent", "was_short")
+    __slots__ = ("_is_given_up", "_look_at", "_most", "_short_from", "_stop_at", "spent", "was_short")
 
     def __init__(
-        self, is_given_up: Callable[[], bool] | None = None, *, short_from: int | None = None, most: int | None = None
+        self,
+        is_given_up: Callable[[], bool] | None = None,
+        *,
+        short_from: int | None = None,
+        most: int | None = None,
+        stop_at: int | None = None,
     ) -> None:
-        """`is_given_up` is asked now and then; once it says so, the evaluation raises `GivenUp`."""
+        """`is_given_up` is asked now and then; once it says so, or `stop_at` steps are counted, `GivenUp` is raised."""
         self._is_given_up = is_given_up or _never
         self._short_from = SHORT_FROM if short_from is None else short_from
         self._most = MOST_STEPS if most is None else most
-        self._look_at = LOOK_EVERY
+        self._stop_at = stop_at
+        self._look_at = LOOK_EVERY if stop_at is None else min(stop_at, LOOK_EVERY)
         self.spent = 0
         self.was_short = False
         """Whether a cheaper method was used anywhere."""
@@ -42,7 +48,9 @@ class Effort:
         self.spent += steps
         if self.spent >= self._look_at:
             self._look_at = self.spent + LOOK_EVERY
-            if self._is_given_up():
+            if self._stop_at is not None:
+                self._look_at = min(self._look_at, max(self._stop_at, self.spent + 1))
+            if self._is_given_up() or (self._stop_at is not None and self.spent >= self._stop_at):
                 raise GivenUp
 
     def look(self) -> None:

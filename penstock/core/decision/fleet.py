@@ -112,6 +112,9 @@ class Fleet:
         self.number = {group.name: g for g, group in enumerate(self.groups)}
         self.matcher = Matcher(self.groups, self.effort)
         self.layout = Layout(self.groups)
+        alone = sum(1 << g for g, group in enumerate(self.groups) if group.hosts_alone)
+        self.alone_bits = alone | alone << len(self.groups)
+        """Groups, reported and not, whose hosts take one task on chips each."""
         self.counts = [SliceCounts() for _ in self.groups]
         self.deadlines: list[datetime] = []
         """Times at which a slice counts differently without any event: when patience with it ends, or it is given up."""

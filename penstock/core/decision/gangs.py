@@ -15,6 +15,8 @@ from penstock.model.shape import GangPlacement
 
 GROUP_STEPS = 5
 """Steps of looking at one group for a gang."""
+HOST_STEPS = 6
+"""Steps of looking at one host for a gang."""
 
 Apart = frozenset[HostBin]
 """Hosts that a gang must not use, because other tasks of it already run there."""
@@ -241,9 +243,12 @@ def _ready_for(
 ) -> Iterator[tuple[_Position, HostBin]]:
     """READY hosts, with their positions, that can take a number of tasks, in order, without the chosen ones."""
     index, bound = plan.ready_index, cursor.bound(plan.fleet.layout, tasks)
+    hopeless = plan.fleet.alone_bits if cursor.exclusive and tasks > 1 else 0
     for tier, groups in enumerate(plan.ready_tiers(cursor.candidates)):
-        i = index.first(0, bound, groups)
+        groups &= ~hopeless
+        i = index.first(0, bound, groups) if groups else NONE
         while i != NONE:
+            plan.fleet.effort.spend(HOST_STEPS)
             host = index.hosts[i]
             if (tier, i) not in chosen and host not in apart and cursor.tasks_in(host, tasks) == tasks:
                 yield (tier, i), host

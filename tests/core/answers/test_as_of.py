@@ -77,5 +77,7 @@ def test_the_cost_of_a_decision_is_measured_and_grows_with_the_state() -> None:
     measured = apply(START, Decided(at=NOW, orders=orders))
     assert decision_seconds(measured) == 0.2
     assert decision_seconds(apply(START, Decided(at=NOW, orders=Orders(at=NOW, seconds=1.0)))) < QUICK_SECONDS
-    grown = measured.model_copy(update={"slices": tuple(ready(f"s{n}") for n in range(2 * size_of(START) - 1))})
+    slightly = measured.model_copy(update={"slices": tuple(ready(f"s{n}") for n in range(100 * size_of(START)))})
+    assert decision_seconds(slightly) == 0.2  # Still small: hundreds of slices are decided on in no time.
+    grown = measured.model_copy(update={"slices": (ready("s"),) * (2 * UNMEASURED - 1)})
     assert decision_seconds(grown) == 0.4
