@@ -8,13 +8,14 @@ from activities.last_decisions import LAST_DECISIONS, LastDecision
 from penstock.contract.answers import TOO_LARGE, DecisionSummary, Explanation
 from penstock.contract.error_codes import ErrorCode, with_code
 from penstock.contract.problems import BadMessage
-from penstock.core.answers.as_of import QUICK_SECONDS, decision_as_of, decision_seconds, explain_as_of
+from penstock.core.answers.as_of import QUERY_STEPS, QUICK_SECONDS, decision_as_of, decision_seconds, explain_as_of
 from penstock.core.answers.explain import explain
 from penstock.core.answers.held import held_because
 from penstock.core.answers.remedy import BRIEF_EFFORT, remedies_for
 from penstock.core.answers.snapshot import SnapshotWithIds, snapshot_of
 from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
+from penstock.core.decision.effort import Effort, GivenUp
 from penstock.core.state.apply import apply
 from penstock.core.state.events import TimePassed
 from penstock.core.state.size_limits import exceeds_limits
@@ -49,37 +50,49 @@ class QueryAnswers:
 
     def decision(self, state: AutoscalerState, now: datetime) -> DecisionSummary:
         """The decision on the state at `now`, or the last one if deciding takes long, with remedies that are found quickly."""
-        if (last := self._last(state)) is not None:
+        if (made := self._decided(state, now)) is None:
+            last = self._last(state)
             return decision_as_of(state, (last.view, last.decision), input_version=last.orders.input_version, now=now)
-        view, decision = self._decided(state, now)
+        view, decision = made
         remedies = remedies_for(view.snapshot, decision, effort=BRIEF_EFFORT)
         return summarize(decision, view.demand, remedies, held=held_because(state, now))
 
     def explanation(self, state: AutoscalerState, asked: str, now: datetime) -> Explanation:
         """Where a task, a gang or the tasks with a prefix are placed, or why they are not."""
-        if (last := self._last(state)) is not None:
+        if (made := self._decided(state, now)) is None:
+            last = self._last(state)
             return explain_as_of(state, asked, (last.view, last.decision), input_version=last.orders.input_version, now=now)
-        return explain(state, asked, made=self._decided(state, now), effort=BRIEF_EFFORT, now=now)
+        return explain(state, asked, made=made, effort=BRIEF_EFFORT, now=now)
 
-    def _last(self, state: AutoscalerState) -> LastDecision | None:
-        """The decision of the last evaluation, if deciding anew takes too long for a query; None if it does not.
-
-        Raises `CLUSTER_TOO_LARGE` if it does, and another worker, or an earlier process, made the last decision.
-        """
-        seconds = decision_seconds(state)
-        if seconds <= QUICK_SECONDS:
-            return None
+    def _last(self, state: AutoscalerState) -> LastDecision:
+        """The decision of the last evaluation; raises `CLUSTER_TOO_LARGE` if this process does not have it."""
         last = LAST_DECISIONS.of(self._cluster, state.orders)
         if last is None:
-            raise ApplicationError(with_code(ErrorCode.CLUSTER_TOO_LARGE, TOO_LARGE.format(seconds=seconds)))
+            seconds = decision_seconds(state)
+            text = f" (about {seconds:.1f} s)" if seconds > QUICK_SECONDS else ""
+            raise ApplicationError(with_code(ErrorCode.CLUSTER_TOO_LARGE, TOO_LARGE.format(seconds=text)))
         return last
 
-    def _decided(self, state: AutoscalerState, now: datetime) -> tuple[SnapshotWithIds, Decision]:
-        """The decision on the state at `now`; decided anew only if the state changed, or its `next_change_at` has passed."""
+    def _decided(self, state: AutoscalerState, now: datetime) -> tuple[SnapshotWithIds, Decision] | None:
+        """The decision on the state at `now`, decided anew if the state changed or its `next_change_at` has passed.
+
+        None if that takes too long for a query: by what the last evaluation took, or because it was tried and did.
+        """
         if state.config is None:
             raise ApplicationError("the cluster has no configuration yet; apply one")
+        if decision_seconds(state) > QUICK_SECONDS:
+            return None
         ends = self._made[1].next_change_at if self._made is not None else None
-        if self._state is not state or self._made is None or (ends is not None and ends <= now):
-            view = snapshot_of(apply(state, TimePassed(at=max(now, state.now))))
-            self._state, self._made = state, (view, decide(view.snapshot))
+        if self._state is not state or (ends is not None and ends <= now):
+            self._state, self._made = state, _decided_within(QUERY_STEPS, state, now)
         return self._made
+
+
+def _decided_within(steps: int, state: AutoscalerState, now: datetime) -> tuple[SnapshotWithIds, Decision] | None:
+    """The decision on the state at `now`; None if it takes more steps."""
+    effort = Effort(stop_at=steps)
+    try:
+        view = snapshot_of(apply(state, TimePassed(at=max(now, state.now))), effort)
+        return view, decide(view.snapshot, effort)
+    except GivenUp:
+        return None

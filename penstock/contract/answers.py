@@ -13,8 +13,8 @@ from penstock.model.units import Moment
 from penstock.model.value import Value
 
 TOO_LARGE = (
-    "deciding takes about {seconds:.1f} s at the size of this cluster, too long for a query, and the worker that answers did not"
-    " make the last decision; ask with AutoscalerClient or the penstock command, which query `dump` and decide on that state"
+    "deciding takes too long for a query at the size of this cluster{seconds}, and the worker that answers did not keep the last"
+    " decision; ask with AutoscalerClient or the penstock command, which query `dump` and decide on that state"
 )
 """Error message of a query that would take longer than Temporal allows."""
 

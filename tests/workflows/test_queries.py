@@ -1,5 +1,6 @@
 """Queries of a large cluster: answered from the last decision of the process, or refused with what to do instead."""
 
+import time
 import uuid
 
 import pytest
@@ -53,5 +54,23 @@ def test_without_it_the_query_is_refused_and_says_what_to_do(cluster: str) -> No
         QueryAnswers(cluster).decision(now, NOW)
     code, message = split_code(refused.value.message)
     assert code is ErrorCode.CLUSTER_TOO_LARGE
-    assert "takes about 1.5 s" in message
+    assert "(about 1.5 s)" in message
     assert "query `dump`" in message
+
+
+def test_a_decision_that_takes_longer_than_it_seemed_is_stopped_and_the_query_refused(cluster: str) -> None:
+    sizes = [task(f"t{i}", cpu=round(1 + i / 1000, 3), memory=f"{4000 + i}MiB") for i in range(4000)]
+    groups = [
+        {"name": f"g{i}", "host": {"cpu": 16 + i, "memory": f"{64 + i}GiB"}, "max_slices": 99, "price_per_hour": 1 + i}
+        for i in range(200)
+    ]
+    now = state(sizes, *groups, placement="cost")
+    answers = QueryAnswers(cluster)
+    began = time.process_time()
+    with pytest.raises(ApplicationError) as refused:
+        answers.decision(now, NOW)
+    assert split_code(refused.value.message)[0] is ErrorCode.CLUSTER_TOO_LARGE
+    first = time.process_time() - began
+    with pytest.raises(ApplicationError):
+        answers.explanation(now, "t7", NOW)
+    assert time.process_time() - began - first < first / 2, "it was tried again"

@@ -15,7 +15,9 @@ from penstock.model.units import format_seconds
 QUICK_SECONDS = 0.25
 """A query decides anew if that takes no longer: an eighth of the two seconds that Temporal gives, for a busy worker."""
 UNMEASURED = 10_000
-"""Runs and slices on which a query decides although no evaluation has measured how long that takes: a tenth of a second."""
+"""Runs and slices on which a query decides before an evaluation has measured how long that takes: mostly a tenth of a second."""
+QUERY_STEPS = 1_500_000
+"""Steps of a decision in a query, a quarter to half a second. A decision that turns out to take longer is stopped there."""
 
 
 def size_of(state: AutoscalerState) -> int:

@@ -19,14 +19,16 @@ LARGEST = 10
 """Unmet shapes for which `plan` searches remedies: the largest ones."""
 EFFORT = 5_200_000
 """Steps of one asker: under two seconds at full size."""
-BRIEF_EFFORT = 1_000_000
-"""Steps of a query that blocks a workflow: a fraction of a second. Larger demand gets no remedy there."""
+BRIEF_EFFORT = 250_000
+"""Steps of a query that blocks a workflow: a tenth of a second. Larger demand gets no remedy there."""
 PLANS = 5
 """Plans, each cheaper than a decision, that the remedies of one decision may cost together."""
 SMALL_EFFORT = 240_000
 """Steps that small decisions get even if that is more than `PLANS` of them: some 60 ms."""
 SNAPSHOT_STEPS = 400
 """Steps of beginning any plan."""
+RUN_STEPS, SLICE_STEPS = 4, 10
+"""Least steps of a plan for each of its runs and slices: a plan that the budget cannot pay for is not begun."""
 FEW = 40
 """Plans for values, beside one for each setting, below which the search is brief: it stops at the first setting that helps."""
 PLENTY = 1_000_000
@@ -207,7 +209,10 @@ class _Trials:
 
     def _figures(self, snapshot: Snapshot) -> PlanFigures | None:
         """The figures of one plan, whose steps are taken from the budget; None if it is spent before the plan is made."""
-        effort = Effort(stop_at=max(0, self._left - SNAPSHOT_STEPS))
+        least = SNAPSHOT_STEPS + RUN_STEPS * len(snapshot.workload.runs) + SLICE_STEPS * len(snapshot.slices)
+        if self._left < least:
+            return None
+        effort = Effort(stop_at=self._left - SNAPSHOT_STEPS)
         try:
             return plan_figures(snapshot, effort)
         except GivenUp:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.contract.answers import Setting
+from penstock.core.answers import remedy as search
 from penstock.core.answers.remedy import Asked, remedies_for, remedy_for, with_setting
 from penstock.core.decision.decide import decide
 from penstock.model.cluster import ClusterConfig
@@ -193,6 +194,17 @@ def test_what_the_effort_did_not_cover_is_said() -> None:
     assert whole.text == "raise max_slices of a from 1 to 300"
     none = remedy_for(before, decision, decision.unmet[0], effort=0)
     assert none.text == "none found; 1 other setting not tried"
+
+
+def test_a_plan_that_the_effort_cannot_pay_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query of 100,000 tasks once spent a second on a plan that it then gave up."""
+    before = snapshot({"groups": [group("a")]}, [WHOLE_HOST, {"resources": {"cpu": 3}}] * 100)
+    decision = decide(before)
+    monkeypatch.setattr(search, "plan_figures", lambda *_: pytest.fail("a plan was begun"))
+    least = search.SNAPSHOT_STEPS + search.RUN_STEPS * 200
+    assert remedy_for(before, decision, decision.unmet[0], effort=least - 1).text == "none found; 1 other setting not tried"
+    with pytest.raises(pytest.fail.Exception, match="a plan was begun"):
+        remedy_for(before, decision, decision.unmet[0], effort=least)
 
 
 def test_the_asked_entry_alone_decides_the_remedy_for_its_asker() -> None:
