@@ -93,7 +93,8 @@ def run_backlog(*, quick: bool) -> list[BacklogResult]:
     part = 10 if quick else 1
     backlogs = (
         _hour_of_reports(FULL_SLICES // part, HOUR // part),
-        _raw_signals(RAW_SIGNALS // part),
+        _raw_signals(RAW_SIGNALS // part, 0),
+        _raw_signals(RAW_SIGNALS // part, FULL_SLICES // part),
         _full_reports(MANY_SLICES, MANY_REPORTS // part),
     )
     found = []
@@ -211,29 +212,35 @@ def _hour_of_reports(slices: int, reports: int) -> _Backlog:
 # Reports of another SDK, which knows no bound.
 
 
-def _raw_signals(signals: int) -> _Backlog:
-    """Reports of slices that are gone, each as large as one of fifty slices."""
-    strangers = RAW_BYTES // 160
-    return _raw(
-        f"raw signals of {RAW_BYTES // 1000} kB",
-        0,
-        signals,
-        lambda number: {f"g-{n:05}": [{"state": "busy", "tasks": [f"{number:06}/{'x' * 100}"]}] for n in range(strangers)},
-    )
+def _raw_signals(signals: int, slices: int) -> _Backlog:
+    """Each report names the next fifty slices of the cluster, or fifty that are gone if it has none."""
+    named = RAW_BYTES // 160
+    ids = _ids(slices or named)
+
+    def usage(number: int) -> dict[str, Any]:
+        block = (ids[(number * named + n) % len(ids)] for n in range(named))
+        return {one: [{"state": "busy", "tasks": [f"{number:06}/{'x' * 100}"]}] for one in block}
+
+    newest = {ids[(number * named + n) % len(ids)]: number for number in range(signals) for n in range(named)} if slices else {}
+    of = f"about {slices:,} slices" if slices else "about slices that are gone"
+    return _raw(f"raw signals of {RAW_BYTES // 1000} kB {of}", slices, signals, usage, newest, READ_SECONDS)
 
 
 def _full_reports(slices: int, reports: int) -> _Backlog:
     """The usage of every slice in every report."""
     ids = _ids(slices)
-    return _raw(
-        "raw full reports of 22 kB",
-        slices,
-        reports,
-        lambda number: {one: [{"reserved": {"cpu": 4}, "tasks": [f"train/{one}/{number:06}"]}] for one in ids},
-    )
+
+    def usage(number: int) -> dict[str, Any]:
+        return {one: [{"reserved": {"cpu": 4}, "tasks": [f"{number:06}/train/{one}"]}] for one in ids}
+
+    return _raw("raw full reports of 22 kB", slices, reports, usage, dict.fromkeys(ids, reports - 1), ANSWER_SECONDS)
 
 
-def _raw(name: str, slices: int, messages: int, usage: Callable[[int], dict[str, Any]]) -> _Backlog:
+def _raw(
+    name: str, slices: int, messages: int, usage: Callable[[int], dict[str, Any]], newest: dict[str, int], seconds: float
+) -> _Backlog:
+    """Numbered reports. A task's name begins with the number of its report; `newest` is the last report that names each slice."""
+
     async def send(site: _Site) -> None:
         for first in range(0, messages, _TOGETHER):
             numbers = range(first, min(messages, first + _TOGETHER))
@@ -244,11 +251,10 @@ def _raw(name: str, slices: int, messages: int, usage: Callable[[int], dict[str,
 
     def lost(state: AutoscalerState) -> int:
         source = state.usage_sources.get("raw")
-        newest = {f"{messages - 1:06}"} if slices else set()
-        others = {task.rpartition("/")[2] for hosts in state.usage.values() for host in hosts for task in host.tasks} ^ newest
-        return len(others) + (source is None or source.revision != messages - 1)
+        found = {one: int(host.tasks[0].partition("/")[0]) for one, hosts in state.usage.items() for host in hosts}
+        return len(newest.items() ^ found.items()) + (source is None or source.revision != messages - 1)
 
-    return _Backlog(name, slices, messages, READ_SECONDS if not slices else ANSWER_SECONDS, None, send, lost)
+    return _Backlog(name, slices, messages, seconds, None, send, lost)
 
 
 def backlog_table(results: Iterable[BacklogResult]) -> Table:

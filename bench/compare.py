@@ -18,6 +18,7 @@ from bench.report import wide_console
 from bench.temporal import side
 from bench.temporal.fleet import QUICK_SLICES, SLICES
 from bench.temporal.side import SideResult
+from bench.verdicts import Status, Verdict
 
 OF_RATE = 1.5
 """What the rates of this tree are to be, of the other's."""
@@ -46,6 +47,19 @@ def comparison(other: list[SideResult], this: list[SideResult]) -> Table:
     return table
 
 
+def rate_verdicts(other: list[SideResult], this: list[SideResult]) -> list[Verdict]:
+    """Whether slices become READY, and are deleted, at `OF_RATE` times the other tree's rates."""
+    found = []
+    for name in ("ready_per_second", "deleted_per_second"):
+        before, after = (median(getattr(result, name) for result in results) for results in (other, this))
+        status = Status.REACHED if after >= OF_RATE * before else Status.MISSED
+        figures = f"{after:.1f} of {before:.1f}"
+        found.append(
+            Verdict(target=f"{name.replace('_', ' ')}: at least {OF_RATE:g} times the other's", status=status, figures=figures)
+        )
+    return found
+
+
 @click.command()
 @click.argument("other_tree", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
 @click.option("--rounds", default=1, show_default=True, help="Runs of each tree; the medians are shown.")
@@ -62,6 +76,10 @@ def main(*, other_tree: Path, rounds: int, slices: int | None, samples: int | No
             results.append(measured(tree, slices=slices, samples=samples))
             progress(results[-1].model_dump_json())
     wide_console().print(comparison(found[other_tree], found[ROOT]))
+    verdicts = rate_verdicts(found[other_tree], found[ROOT])
+    for verdict in verdicts:
+        wide_console().print(f"{verdict.status:8} {verdict.target}: {verdict.figures}")
+    sys.exit(any(verdict.status is Status.MISSED for verdict in verdicts))
 
 
 if __name__ == "__main__":
