@@ -1,5 +1,6 @@
 """Parse cluster.yaml: the configuration of a cluster."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -7,12 +8,13 @@ from pydantic import BaseModel, ValidationError
 
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
-from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, disagreements, repeated_names
+from penstock.model.cluster import ClusterConfig, Placement, Pool, ScaleGroup, disagreements, needs_prices, repeated_names
 from penstock.model.provider_kinds import KINDS, kind_of
-from penstock.model.units import parse_count
+from penstock.model.units import parse_count, parse_seconds
 from penstock.wording import did_you_mean
 
 T = TypeVar("T", bound=BaseModel)
+N = TypeVar("N", int, float)
 
 
 class LoadedCluster(NamedTuple):
@@ -43,27 +45,35 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
     problems += [problem for problem, binding in contradictions if binding]
     if config is None or problems:
         raise BadInput(sorted(problems, key=lambda problem: problem.line or 0))
-    return LoadedCluster(config, tuple(problem for problem, binding in contradictions if not binding))
+    warnings = [problem for problem, binding in contradictions if not binding]
+    return LoadedCluster(config, (*warnings, *_without_a_way_home(document, config)))
 
 
 def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:
     """Contradictions between parts that are valid on their own."""
-    placement, max_slices = data.get("placement"), data.get("max_slices")
     found = [repeated for kind in ("pools", "groups") for repeated in repeated_names(kind, _names(data.get(kind)))]
     found += disagreements(
         groups=_valid(ScaleGroup, data.get("groups")),
         pools=_valid(Pool, data.get("pools")),
-        placement=Placement(placement) if placement in list(Placement) else Placement.PRIORITY,
-        max_slices=_count(max_slices),
+        max_slices=_read(parse_count, data.get("max_slices")),
+        usage_stale_after=_read(parse_seconds, data.get("usage_stale_after")),
+        priced=needs_prices(data.get("placement"), data.get("max_cost_per_hour"), data.get("consolidation")),
     )
     return [document.problem(where, message) for where, message in found]
 
 
-def _count(value: Any) -> int | None:
+def _read(parse: Callable[[object], N], value: Any) -> N | None:
     try:
-        return parse_count(value)
+        return parse(value)
     except ValueError:
         return None
+
+
+def _without_a_way_home(document: Document, config: ClusterConfig) -> list[Problem]:
+    """Groups without a price in a configuration whose slices return to better groups: these compare prices."""
+    unpriced = [i for i, group in enumerate(config.groups) if group.price_per_hour is None] if config.return_home else []
+    message = "is unknown, so slices never return to this group or from it; add it"
+    return [document.problem(("groups", i, "price_per_hour"), message) for i in unpriced]
 
 
 def _unknown_providers(document: Document, data: dict[str, Any]) -> list[Problem]:

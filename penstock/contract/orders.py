@@ -18,6 +18,8 @@ class Launch(Value):
     cause: str
     source: str = ""
     """The source whose demand it is for, if it is for demand."""
+    replaces: str = ""
+    """The slice that drains once this one is READY."""
 
 
 class OnReady(Value):
@@ -44,6 +46,8 @@ class Orders(Value):
     cancelled_drains: tuple[str, ...] = ()
     unneeded: tuple[str, ...] = ()
     """Slices on their way that nothing needs now."""
+    desired: dict[str, int] = Field(default_factory=dict)
+    """Slices that reports of pressure want, by group."""
     deferred: Count = 0
     placed: dict[Tier, int] = Field(default_factory=dict)
     unmet: dict[Code, int] = Field(default_factory=dict)

@@ -1,7 +1,9 @@
 """The configuration of a cluster: groups, pools, limits, timeouts, and every default value."""
 
+import hashlib
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from functools import cached_property
@@ -11,6 +13,17 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.model.constraints import AttributeName, Scalar
+from penstock.model.elasticity import (
+    DEFAULT_DEGRADED_SECONDS,
+    DEFAULT_GROW_SECONDS,
+    DEFAULT_SHRINK_SECONDS,
+    DEFAULT_UNAVAILABLE,
+    Consolidation,
+    Drive,
+    ReturnHome,
+    Share,
+    Window,
+)
 from penstock.model.location import Location
 from penstock.model.provider_kinds import kind_of
 from penstock.model.resources import GPU, TPU, Resources
@@ -75,9 +88,14 @@ LONGEST_ACCOUNT = 100
 """The same for accounts. A project id has at most 30 characters, and a domain before it."""
 _ACCOUNT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?")
 
+FINGERPRINT_DIGITS = 8
+"""Hexadecimal digits of a fingerprint: it tells apart the few ways in which slices of one group were made."""
+
 LONGEST_ADDRESS = 300
 """Characters of the address of an API server."""
 _ADDRESS = re.compile(r"(https?://)?[A-Za-z0-9\[][-A-Za-z0-9._:\]]*(/[^\s?#]*)?")
+Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""An amount in the currency of the prices."""
 Name = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")]
 """The name of a group or pool: it becomes part of ids, metrics and tables."""
 NO_ZONE = "anywhere"
@@ -217,7 +235,7 @@ class ScaleGroup(Value):
     preemptible: bool = False
     zone: Annotated[str, Field(min_length=1, max_length=LONGEST_ZONE, pattern=r"^[a-z0-9]([-a-z0-9_.]*[a-z0-9])?$")] | None = None
     attributes: dict[AttributeName, Scalar] = Field(default_factory=dict)
-    price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    price_per_hour: Money | None = None
     pool: Name | None = None
     quota_pool: Name | None = None
     quota_tier: Count = 0
@@ -235,6 +253,23 @@ class ScaleGroup(Value):
     """Whether create requests wait in the cloud's queue when it has no capacity."""
     keep_queued: bool = False
     """Whether a slice keeps its place in the cloud's queue even if nothing wants it any more."""
+    hold_after_stockout_seconds: Seconds | None = Field(default=None, alias="hold_after_stockout")
+    """How long after a stockout of the group its idle slices are kept."""
+    degraded_after_seconds: Seconds = Field(default=DEFAULT_DEGRADED_SECONDS, alias="degraded_after")
+    """How long a slice with a degraded host is kept before it is replaced."""
+    max_age_seconds: Seconds | None = Field(default=None, alias="max_age")
+    """The age at which a slice is replaced. If unset, none is too old."""
+    max_unavailable: Share = DEFAULT_UNAVAILABLE
+    """How many of its slices may drain at a time to be replaced."""
+    window: Window | None = None
+    """When drains that replace its slices may begin. If unset, at any time."""
+    drive: Drive = Drive.ENTRIES
+    slots_per_slice: Count | None = None
+    """Tasks that one slice of a group driven by pressure runs at a time; 0 counts as 1."""
+    grow_cooldown_seconds: Seconds = Field(default=DEFAULT_GROW_SECONDS, alias="grow_cooldown")
+    """Least time between an action on pressure and the next growth."""
+    shrink_cooldown_seconds: Seconds = Field(default=DEFAULT_SHRINK_SECONDS, alias="shrink_cooldown")
+    """Least time between an action on pressure and the next shrinking."""
     provider: ProviderConfig = ProviderConfig()
 
     @model_validator(mode="before")
@@ -267,6 +302,19 @@ class ScaleGroup(Value):
         return self
 
     @model_validator(mode="after")
+    def _drive_has_its_fields(self) -> Self:
+        if self.drive is Drive.ENTRIES:
+            if self.slots_per_slice is not None:
+                raise ValueError("slots_per_slice needs drive: pressure; set drive, or remove slots_per_slice")
+            return self
+        if self.slots_per_slice is None:
+            raise ValueError("drive: pressure needs slots_per_slice, the tasks that one slice runs at a time; add it")
+        for name in ("warm_slices", "watermark"):
+            if getattr(self, name):
+                raise ValueError(f"{name} needs drive: entries, and drive is pressure; remove {name}, or change drive")
+        return self
+
+    @model_validator(mode="after")
     def _hosts_have_the_device(self) -> Self:
         offered = {DeviceType.CPU: 1, DeviceType.GPU: self.host.gpu_milli, DeviceType.TPU: self.host.tpu_chips}
         if not offered[self.device.type]:
@@ -287,6 +335,24 @@ class ScaleGroup(Value):
         """Where its slices are created and listed. Not cached: a copy with another zone or provider would keep the old one."""
         provider = self.provider
         return Location(provider=provider.kind, account=provider.account, name=self.zone or NO_ZONE, settings=provider.settings)
+
+    @property
+    def fingerprint(self) -> str:
+        """What a slice is made with, as a digest: settings of the provider, image, start-up script, hardware.
+
+        It changes if a new slice would be made differently. Not cached: a copy with other settings would keep the old one.
+        """
+        connection = kind_of(self.provider.kind).connection_keys
+        made_with = {
+            "kind": self.provider.kind,
+            "settings": {key: value for key, value in self.provider.settings.items() if key not in connection},
+            "device": self.device.model_dump(mode="json"),
+            "host": self.host.vector,
+            "hosts_per_slice": self.hosts_per_slice,
+            "preemptible": self.preemptible,
+            "zone": self.zone,
+        }
+        return hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
     @property
     def location_key(self) -> str:
@@ -332,6 +398,8 @@ class ClusterConfig(Value):
     cluster: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$")]
     placement: Placement = Placement.PRIORITY
     max_slices: Count | None = None
+    max_cost_per_hour: Money | None = None
+    """Launches beyond it are deferred."""
     limits: Limits = Limits()
     conserve_accelerators: bool = True
     scale_down: ScaleDown = ScaleDown.ON
@@ -341,6 +409,16 @@ class ClusterConfig(Value):
     """How long an unclaimed slice is kept. If unset, for ever."""
     usage_stale_after_seconds: Seconds | None = Field(default=None, alias="usage_stale_after")
     """How long the word of a silent source of usage counts as fresh."""
+    max_unavailable: Share = DEFAULT_UNAVAILABLE
+    """How many slices may drain at a time to be replaced."""
+    window: Window | None = None
+    """When drains that replace slices may begin. If unset, at any time."""
+    replace_drifted: bool = True
+    """Whether slices are replaced that were made with another fingerprint than their group has now."""
+    return_home: ReturnHome | None = None
+    """Whether slices return to a better group. If unset, they do not."""
+    consolidation: Consolidation | None = None
+    """Whether busy slices are emptied to save money. If unset, they are not."""
     evaluation: EvaluationConfig = EvaluationConfig()
     inventory: InventoryRules = InventoryRules()
     backoff: Backoff = Backoff()
@@ -354,9 +432,9 @@ class ClusterConfig(Value):
         problems += disagreements(
             groups=dict(enumerate(self.groups)),
             pools=dict(enumerate(self.pools)),
-            placement=self.placement,
             max_slices=self.max_slices,
             usage_stale_after=self.usage_stale_after_seconds,
+            priced=needs_prices(self.placement, self.max_cost_per_hour, self.consolidation),
         )
         if problems:
             message = "; ".join(f"{'.'.join(map(str, where))}: {problem}" for where, problem in problems)
@@ -427,14 +505,17 @@ def disagreements(
     *,
     groups: Mapping[int, ScaleGroup],
     pools: Mapping[int, Pool],
-    placement: Placement = Placement.PRIORITY,
     max_slices: int | None = None,
     usage_stale_after: float | None = None,
+    priced: Sequence[str] = (),
 ) -> list[tuple[Where, str]]:
-    """Contradictions between parts of a configuration, each with its path and the fix. Groups and pools are keyed by position."""
+    """Contradictions between parts of a configuration, each with its path and the fix. Groups and pools are keyed by position.
+
+    `priced` are the parts that need the price of every group.
+    """
     found: list[tuple[Where, str]] = []
     for i, group in groups.items():
-        found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, placement)
+        found += _group_disagreements(i, group, {pool.name for pool in pools.values()}, priced)
     found += _endpoint_conflicts(groups)
     for i, pool in pools.items():
         if pool.system > pool.chips:
@@ -442,11 +523,28 @@ def disagreements(
     floor = sum(group.min_slices for group in groups.values())
     if max_slices is not None and floor > max_slices:
         found.append((("max_slices",), f"{max_slices} is less than {floor}, the sum of all min_slices; raise it"))
-    longest = longest_idle_timeout(groups.values())
-    if usage_stale_after is not None and usage_stale_after <= longest:
-        stale, idle = format_seconds(usage_stale_after), format_seconds(longest)
-        found.append((("usage_stale_after",), f"{stale} does not exceed the longest idle timeout, {idle}; raise it"))
-    return found
+    return found + _staleness_conflicts(groups.values(), usage_stale_after)
+
+
+def needs_prices(placement: object, max_cost_per_hour: object, consolidation: object) -> tuple[str, ...]:
+    """The parts of a configuration that need the price of every group. Values may be unread."""
+    cost = ("placement cost",) if placement == Placement.COST else ()
+    maximum = () if max_cost_per_hour is None else ("max_cost_per_hour",)
+    return (*cost, *maximum, *(() if consolidation is None else ("consolidation",)))
+
+
+def _staleness_conflicts(groups: Collection[ScaleGroup], usage_stale_after: float | None) -> list[tuple[Where, str]]:
+    """Timeouts that would end on a stale word of a source of usage."""
+    if usage_stale_after is None:
+        return []
+    drain = max((group.timeouts.drain_seconds for group in groups), default=0.0)
+    waits = {"longest idle timeout": longest_idle_timeout(groups), "longest timeouts.drain": drain}
+    stale = format_seconds(usage_stale_after)
+    return [
+        (("usage_stale_after",), f"{stale} does not exceed the {name}, {format_seconds(seconds)}; raise it")
+        for name, seconds in waits.items()
+        if usage_stale_after <= seconds
+    ]
 
 
 def _endpoint_conflicts(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, str]]:
@@ -462,7 +560,7 @@ def _endpoint_conflicts(groups: Mapping[int, ScaleGroup]) -> list[tuple[Where, s
     return found
 
 
-def _group_disagreements(i: int, group: ScaleGroup, pools: AbstractSet[str], placement: Placement) -> list[tuple[Where, str]]:
+def _group_disagreements(i: int, group: ScaleGroup, pools: AbstractSet[str], priced: Sequence[str]) -> list[tuple[Where, str]]:
     found: list[tuple[Where, str]] = []
     if group.pool is not None:
         if group.pool not in pools:
@@ -470,8 +568,8 @@ def _group_disagreements(i: int, group: ScaleGroup, pools: AbstractSet[str], pla
             found.append((("groups", i, "pool"), f"no pool is called {group.pool!r}; pools: {known}"))
         if not group.chips_per_slice:
             found.append((("groups", i, "pool"), f"group {group.name} has no chips to charge to pool {group.pool}; remove pool"))
-    if placement is Placement.COST and group.price_per_hour is None:
-        found.append((("groups", i, "price_per_hour"), f"placement cost needs the price of group {group.name}; add it"))
+    if priced and group.price_per_hour is None:
+        found.append((("groups", i, "price_per_hour"), f"{priced[0]} needs the price of group {group.name}; add it"))
     return found
 
 

@@ -13,6 +13,10 @@ Path = tuple[str, ...]
 """Keys from the top of a configuration, with groups and pools by name: (groups, cpu-16, max_slices)."""
 
 
+_UNSET, _NONE = _EMPTY = ("unset", "none")
+"""A part that is absent, or has no parts: once it has some, these are listed instead."""
+
+
 class Change(NamedTuple):
     """One field, group or pool before and after; None where it does not exist."""
 
@@ -28,8 +32,9 @@ def config_changes(before: ClusterConfig, after: ClusterConfig) -> tuple[Change,
     added_or_removed = sorted(had ^ has)
     parts = [_added(path) if path in has else _removed(path) for path in added_or_removed]
     paths = [path for path in (*new, *(path for path in old if path not in new)) if path[:2] not in added_or_removed]
-    fields = [Change(".".join(path), old.get(path), new.get(path)) for path in paths if old.get(path) != new.get(path)]
-    return (*parts, *fields)
+    empty = {path[:-1] for path in old.keys() ^ new.keys() if old.get(path[:-1], new.get(path[:-1])) in _EMPTY}
+    changed = [path for path in paths if old.get(path) != new.get(path) and path not in empty]
+    return (*parts, *(Change(".".join(path), old.get(path), new.get(path)) for path in changed))
 
 
 def _added(path: Path) -> Change:
@@ -90,9 +95,9 @@ def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 def _leaf_text(data: Any) -> str:
     if data is None:
-        return "unset"
+        return _UNSET
     if isinstance(data, bool):
         return "true" if data else "false"
     if isinstance(data, dict | list):
-        return json.dumps(data, ensure_ascii=False) if data else "none"
+        return json.dumps(data, ensure_ascii=False) if data else _NONE
     return str(data)

@@ -50,6 +50,8 @@ class Cause(StrEnum):
     DEMAND = "demand"
     WATERMARK = "watermark"
     WARM = "warm"
+    PRESSURE = "pressure"
+    REPLACEMENT = "replacement"
 
 
 class Outcome(StrEnum):
@@ -94,12 +96,16 @@ class Unmet(Value):
 
 
 class LaunchRequest(NamedTuple):
-    """An order for slices of one group, and the source whose demand they are for; a gang's are ordered together or not at all."""
+    """An order for slices of one group, and the source whose demand they are for; a gang's are ordered together or not at all.
+
+    `replaces` is the slice that drains once the ordered one is READY.
+    """
 
     group: str
     slices: int
     cause: Cause
     source: str = ""
+    replaces: str = ""
 
 
 class Deferred(Value):
@@ -120,8 +126,71 @@ class Drain(Value):
     slice_id: str
     group: str = ""
     cause: str
+    detail: str = ""
+    """What the cause does not say: the money that is saved, the kind of a notice."""
     force: bool = False
     idle_since: Moment | None = None
+
+
+class KeptCode(StrEnum):
+    """Why a slice is kept."""
+
+    BUSY = "busy"
+    DEMAND = "demand"
+    MINIMUM = "minimum"
+    WARM = "warm"
+    STANDING = "standing"
+    WATERMARK = "watermark"
+    DESIRED = "desired"
+    """Reports of pressure want that many slices."""
+    NEVER_REPORTED = "never_reported"
+    UNCLAIMED = "unclaimed"
+    IDLE_TIMEOUT = "idle_timeout"
+    """It is not idle for long enough yet."""
+    CANCEL_AFTER = "cancel_after"
+    """It is on its way, and not unneeded for long enough yet."""
+    QUEUED = "queued"
+    """It keeps its place in the cloud's queue."""
+    STALE = "stale"
+    RESYNC = "resync"
+    UNTRIED = "untried"
+    """Demand that may need it was not placed, because the evaluation's budget of work ran out."""
+    HEAD = "head"
+    """It is the oldest of a group with `protect_first`."""
+    PROTECTED = "protected"
+    """An operator keeps it."""
+    DO_NOT_DISRUPT = "do_not_disrupt"
+    GANG = "gang"
+    """It is held for an incomplete gang."""
+    STOCKOUT = "stockout"
+    """Its group was stocked out, so it is hard to get back."""
+    REPLACEMENT = "replacement"
+    """Its replacement is not READY yet."""
+    BUDGET = "budget"
+    WINDOW = "window"
+    LAUNCHING = "launching"
+    """Its group launches slices in this decision."""
+    LATER = "later"
+    """The decision orders as many drains as it may; the next one goes on."""
+    OBSERVE = "observe"
+    PAUSED = "paused"
+    RECOVERING = "recovering"
+
+
+class KeptReason(Value):
+    """One reason why a slice is kept, and the reason as a clause."""
+
+    code: KeptCode
+    text: str
+
+
+class Kept(Value):
+    """A slice that stays, every reason for that, and when it goes if nothing changes."""
+
+    slice_id: str
+    group: str
+    reasons: tuple[KeptReason, ...]
+    until: Moment | None = None
 
 
 class Pressure(Value):
@@ -200,6 +269,10 @@ class Decision(Value):
     """Slices whose drains are cancelled, because something needs them: they serve again."""
     unneeded: tuple[str, ...] = ()
     """Slices on their way that nothing needs now. They are called off if that lasts."""
+    kept: tuple[Kept, ...] = ()
+    """Slices that stay, with the reasons."""
+    desired: dict[str, int] = Field(default_factory=dict)
+    """Slices that reports of pressure want, by group."""
     groups: tuple[GroupDecision, ...] = ()
     pools: tuple[PoolDecision, ...] = ()
     standing: tuple[StandingOutcome, ...] = ()

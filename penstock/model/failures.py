@@ -1,4 +1,4 @@
-"""Failures of slices: the closed set of kinds, the scope of a refusal, and the phases of a cloud resource."""
+"""Failures of slices and notices of them: the closed sets of kinds, the scope of a refusal, the phases of a cloud resource."""
 
 from enum import StrEnum
 from math import isfinite
@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from penstock.model.units import Moment
 from penstock.model.value import Value
 
 
@@ -67,3 +68,18 @@ class Failure(Value):
     scope: Scope | None = None
     subject: str = ""
     retry_after_seconds: Annotated[float, BeforeValidator(_clamped)] = 0.0
+
+
+class NoticeKind(StrEnum):
+    """What a cloud announces for a slice."""
+
+    PREEMPTION = "preemption"
+    MAINTENANCE = "maintenance"
+    RESERVATION_END = "reservation_end"
+
+
+class Notice(Value):
+    """The cloud takes the slice at a moment, or works on its hosts then: it drains at once, and is deleted by that moment."""
+
+    kind: NoticeKind
+    until: Moment

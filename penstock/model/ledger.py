@@ -23,6 +23,21 @@ _ADDRESSES: TypeAdapter[list[HostAddress]] = TypeAdapter(list[HostAddress])
 _HOSTS: TypeAdapter[list[HostUsage]] = TypeAdapter(list[HostUsage])
 
 
+_MOMENTS = (
+    "since",
+    "created_at",
+    "unnamed",
+    "unclaimed",
+    "idle_since",
+    "unneeded_since",
+    "degraded_since",
+    "received_at",
+    "unconfirmed_at",
+    "kept_until",
+)
+"""Fields of a slice that are moments: seconds in JSON."""
+
+
 def _columns(values: Sequence[Value]) -> dict[str, list[Any]]:
     """A list per field."""
     fields = type(values[0]).model_fields if values else ()
@@ -39,9 +54,10 @@ def _pack_slices(slices: tuple[Slice, ...]) -> str:
     if not slices:
         return pack({})
     columns, locations = _columns(slices), dict[str, int]()
-    for moment in ("since", "created_at", "idle_since", "unneeded_since", "unnamed", "unclaimed"):
+    for moment in _MOMENTS:
         columns[moment] = [_seconds(getattr(piece, moment)) for piece in slices]
-    columns["drain"] = [piece.drain.model_dump(mode="json", exclude_defaults=True) if piece.drain else None for piece in slices]
+    for part in ("drain", "left", "notice"):
+        columns[part] = [_plain(getattr(piece, part)) for piece in slices]
     columns["location"] = [
         None if piece.location is None else locations.setdefault(piece.location.model_dump_json(), len(locations))
         for piece in slices
@@ -95,6 +111,10 @@ def _unpack_usage(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     rows = [row | {"reserved": reserved[row["reserved"]]} for row in _rows(columns)]
     hosts = iter(_HOSTS.validate_python(rows))
     return {name: tuple(islice(hosts, count)) for name, count in zip(names, counts, strict=True)}
+
+
+def _plain(value: Value | None) -> Any:
+    return None if value is None else value.model_dump(mode="json", exclude_defaults=True)
 
 
 def _seconds(moment: datetime | None) -> float | None:

@@ -6,6 +6,8 @@ from typing import Annotated, Any, NamedTuple, TypedDict, Unpack
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from penstock.model.failures import Notice
+from penstock.model.left_behind import LeftBehind
 from penstock.model.location import Location
 from penstock.model.resources import Resources
 from penstock.model.shape import MOST_TASKS, Shape
@@ -70,10 +72,52 @@ class DrainCause(StrEnum):
     ABOVE_MAXIMUM = "above maximum"
     GROUP_REMOVED = "group removed"
     UNCLAIMED = "no controller has named it"
+    PRESSURE = "pressure"
+    DEGRADED = "degraded"
+    NOTICE = "notice"
+    EXPIRY = "expiry"
+    DRIFT = "drift"
+    RETURN_HOME = "return home"
+    CONSOLIDATION = "consolidation"
+
+    @property
+    def cancellable(self) -> bool:
+        """Whether demand, floors, spares and desired counts take a slice back that drains for it."""
+        return self in _CANCELLABLE
+
+    @property
+    def voluntary(self) -> bool:
+        """Whether it counts in the disruption budget: the slice could go on working, or be replaced at another time."""
+        return self in _BY_RANK
+
+    @property
+    def waits_for_budget(self) -> bool:
+        """Whether it begins only within the disruption budget and inside the window."""
+        return self.voluntary and self is not DrainCause.NOTICE
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order in which voluntary drains use the disruption budget; others are last."""
+        return _BY_RANK.index(self) if self in _BY_RANK else len(_BY_RANK)
 
 
-_CANCELLABLE = (DrainCause.IDLE, DrainCause.ABOVE_MAXIMUM)
-"""Demand, floors and spares take a slice back that drains for one of these causes."""
+_CANCELLABLE = (
+    DrainCause.IDLE,
+    DrainCause.NOT_NEEDED,
+    DrainCause.ABOVE_MAXIMUM,
+    DrainCause.PRESSURE,
+    DrainCause.RETURN_HOME,
+    DrainCause.CONSOLIDATION,
+)
+_BY_RANK = (
+    DrainCause.NOTICE,
+    DrainCause.DEGRADED,
+    DrainCause.EXPIRY,
+    DrainCause.DRIFT,
+    DrainCause.RETURN_HOME,
+    DrainCause.CONSOLIDATION,
+)
+_KNOWN = {str(cause): cause for cause in DrainCause}
 
 
 class DrainTerms(Value):
@@ -83,14 +127,22 @@ class DrainTerms(Value):
     """
 
     cause: str
+    detail: str = ""
+    """What the cause does not say: the money that is saved, the kind of a notice."""
     force: bool = False
     number: Count = 0
     deadline: Moment | None = None
 
     @property
+    def known_cause(self) -> DrainCause | None:
+        """The cause, if a decision ordered the drain; None for the words of an operator."""
+        return _KNOWN.get(self.cause)
+
+    @property
     def cancellable(self) -> bool:
         """Whether a decision may cancel the drain."""
-        return not self.force and self.cause in _CANCELLABLE
+        cause = self.known_cause
+        return not self.force and cause is not None and cause.cancellable
 
 
 def _any_case(value: Any) -> Any:
@@ -114,14 +166,23 @@ class SliceChanges(TypedDict, total=False):
     created_at: datetime | None
     location: Location | None
     hosts: tuple[HostAddress, ...]
-    pool: str | None
-    chips: int
-    idle_timeout_seconds: float | None
+    left: LeftBehind | None
+    fingerprint: str
+    replaces: str
     idle_since: datetime | None
     unneeded_since: datetime | None
+    degraded_since: datetime | None
+    received_at: datetime | None
+    unconfirmed_at: datetime | None
+    kept_until: datetime | None
+    cordoned: bool
+    notice: Notice | None
     confirmed_empty: bool
     returning: bool
     sequence: int
+
+
+_OF_REMOVED_GROUPS = frozenset(("pool", "chips", "idle_timeout_seconds"))
 
 
 class Slice(Value):
@@ -155,21 +216,44 @@ class Slice(Value):
     location: Location | None = None
     """Its location, if that differs from the location of its group."""
     hosts: tuple[HostAddress, ...] = ()
-    pool: str | None = None
-    """The pool that it charges `chips` to after its group was removed from the configuration."""
-    chips: Count = 0
-    idle_timeout_seconds: float | None = None
-    """The idle timeout that it keeps after its group was removed from the configuration."""
+    left: LeftBehind | None = None
+    """What it keeps of its group after that was removed from the configuration."""
+    fingerprint: str = ""
+    """The fingerprint that its group had when it was ordered. If it is empty, how the slice was made is not known."""
+    replaces: str = ""
+    """The slice that drains once this one is READY."""
     idle_since: Moment | None = None
     """Since when usage says that all its hosts are idle, counted from the first such report after it became READY."""
     unneeded_since: Moment | None = None
     """Since when decisions do not need it, while it is on its way."""
+    degraded_since: Moment | None = None
+    """Since when usage says that one of its hosts is degraded."""
+    received_at: Moment | None = None
+    """When it last received the load of a slice that was drained for consolidation."""
+    unconfirmed_at: Moment | None = None
+    """When a drain last ended because nobody confirmed that it is empty."""
+    kept_until: Moment | None = None
+    """Until when an operator protects it from voluntary drains."""
+    cordoned: bool = False
+    """Whether an operator took it out of placing."""
+    notice: Notice | None = None
+    """What the cloud has announced for it."""
     confirmed_empty: bool = False
     """Whether the controller confirmed that it is empty, so that its drain can no longer be cancelled."""
     returning: bool = False
     """Whether its drain was cancelled and it has not reported READY yet: it serves again in a moment."""
     sequence: Count = 0
     """Number of changes that it has reported: a late report must not overwrite a newer one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_facts_of_a_removed_group(cls, data: Any) -> Any:
+        """`pool`, `chips` and `idle_timeout_seconds`, which are also written without `left` around them."""
+        if not isinstance(data, dict) or _OF_REMOVED_GROUPS.isdisjoint(data):
+            return data
+        facts = {key: value for key, value in data.items() if key in _OF_REMOVED_GROUPS and value not in (None, "")}
+        rest = {key: value for key, value in data.items() if key not in _OF_REMOVED_GROUPS}
+        return {"left": facts} | rest if facts and facts != {"chips": 0} else rest
 
     def changed(self, **changes: Unpack[SliceChanges]) -> "Slice":
         """The slice with some fields replaced."""
@@ -206,13 +290,17 @@ class HostState(StrEnum):
 
 
 class HostUsage(Value):
-    """Usage of one host as the controller reports it. A busy host without `reserved` is fully reserved."""
+    """Usage of one host as the controller reports it. A busy host without `reserved` is fully reserved.
+
+    `do_not_disrupt` protects its slice from voluntary drains.
+    """
 
     state: HostState | None = None
     reserved: Resources | None = None
     tasks: tuple[str, ...] = ()
     gangs: tuple[str, ...] = ()
     idle_since: Moment | None = None
+    do_not_disrupt: bool = False
 
     @model_validator(mode="before")
     @classmethod

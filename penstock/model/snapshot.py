@@ -4,6 +4,7 @@ from pydantic import Field
 
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Workload
+from penstock.model.pressure import PressureState
 from penstock.model.slices import Health, RecentLaunch, Slice, SliceUsage, StandingRequest
 from penstock.model.units import Count, Moment
 from penstock.model.value import Value
@@ -16,6 +17,8 @@ class SourceTerms(Value):
     """When its lease lapses, unless the source is heard of again. From then on it buys nothing new and keeps no slice."""
     usage_due: Moment | None = None
     """Set if the source began a new epoch and has not reported usage in it: until then it buys nothing new."""
+    resync: str | None = None
+    """Why its demand is lost, if it must send all of it again: slices that it may need are not known."""
 
 
 class Snapshot(Value):
@@ -32,6 +35,10 @@ class Snapshot(Value):
     """Terms of the sources of demand that have any, by the name that runs have."""
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
+    stockouts: dict[str, Moment] = Field(default_factory=dict)
+    """When each group was last out of stock."""
+    pressure: dict[str, PressureState] = Field(default_factory=dict)
+    """What reports of pressure said of the groups that they drive."""
     launched: tuple[RecentLaunch, ...] = ()
     unseen_slices: Count = 0
     """The most slices that may exist beside `slices`, at locations not listed yet: they count against the cluster's maximum."""

@@ -122,6 +122,7 @@ def test_defaults_are_not_shown() -> None:
         {"evaluation": {"interval": "50ms"}},
         {"patience": "1h30m", "limits": {"growth": 0.5}},
         {"inventory": {"look": 90061}},
+        {"max_unavailable": "25%", "window": {"hours": "22:00-06:00"}, "return_home": {}, "max_cost_per_hour": 0.1},
         {
             "groups": [
                 {"name": "a", "max_slices": 1, "host": {"cpu": 0.125, "memory": 1001}, "provider": {"kind": "local", "n": 1}}
@@ -147,6 +148,21 @@ def test_differences_are_listed_field_by_field_and_groups_by_name() -> None:
         "~ patience: 10m → 1m",
         "~ groups.l4-west.attributes.network: fast → faster",
         "~ groups.v5e-16-west.max_slices: 12 → 16",
+    ]
+
+
+def test_a_part_that_is_switched_on_or_off_is_listed_by_its_fields() -> None:
+    on = changed(window={"days": ["sat", "sun"]}, return_home={}, max_unavailable="25%")
+    assert shown(changes_view(config_changes(CONFIG, on))).splitlines() == [
+        "~ max_unavailable: 1 → 25%",
+        '+ window.days: ["sat", "sun"]',
+        "+ window.hours: 00:00-24:00",
+        "+ return_home.settle: 30m",
+    ]
+    assert shown(changes_view(config_changes(on, changed(max_unavailable="25%")))).splitlines() == [
+        '- window.days: ["sat", "sun"]',
+        "- window.hours: 00:00-24:00",
+        "- return_home.settle: 30m",
     ]
 
 

@@ -62,7 +62,7 @@ groups:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("colour: red", "groups[0].colour: unknown key; known keys: attributes, cancel_after, device"),
+        ("colour: red", "groups[0].colour: unknown key; known keys: attributes, cancel_after, degraded_after, device"),
         ("prioritie: 1", "did you mean priority?"),
         ("watermark: 101", "groups[0].watermark: should be 100 or less, not 101"),
         ("priority: -1", "-1 must be a finite number, 0 or more"),
@@ -228,3 +228,52 @@ groups:
 """
     message = "differs from that of group a in the same location; make them equal, or use another zone"
     assert problems(tmp_path, text) == [f"4: groups[1].provider.url: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("drive: pressure", "drive: pressure needs slots_per_slice, the tasks that one slice runs at a time; add it"),
+        ("slots_per_slice: 2", "slots_per_slice needs drive: pressure; set drive, or remove slots_per_slice"),
+        ("drive: pressure, slots_per_slice: 2, warm_slices: 1", "warm_slices needs drive: entries, and drive is pressure"),
+        ("drive: pressure, slots_per_slice: 2, watermark: 80", "watermark needs drive: entries, and drive is pressure"),
+        ("drive: queue", "groups[0].drive: should be 'entries' or 'pressure'"),
+        ("max_unavailable: 120%", "groups[0].max_unavailable: '120%' is not a percentage between 0% and 100%"),
+        ("window: {hours: 9-17}", "groups[0].window.hours: '9-17' is not a part of a day; write it like 22:00-06:00"),
+        ("max_age: soon", "groups[0].max_age: 'soon' is not a duration"),
+    ],
+)
+def test_what_makes_slices_come_and_go_is_checked_with_the_fix(tmp_path: Path, fields: str, message: str) -> None:
+    found = problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, {fields}}}\n")
+    assert any(message in problem for problem in found), found
+
+
+@pytest.mark.parametrize("part", ["max_cost_per_hour: 5", "consolidation: {}"])
+def test_a_limit_in_money_and_consolidation_need_every_price(tmp_path: Path, part: str) -> None:
+    name = part.split(":")[0]
+    assert problems(tmp_path, f"cluster: demo\n{part}\ngroups:\n{GROUP}}}\n") == [
+        f"4: groups[0].price_per_hour: {name} needs the price of group a; add it"
+    ]
+
+
+def test_a_group_without_a_price_that_slices_cannot_return_to_is_a_warning(tmp_path: Path) -> None:
+    loaded = load_cluster(write(tmp_path, f"cluster: demo\nreturn_home: {{}}\ngroups:\n{GROUP}}}\n"))
+    assert [problem.message for problem in loaded.warnings] == [
+        "is unknown, so slices never return to this group or from it; add it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stale", "message"),
+    [
+        ("20m", None),
+        ("8m", "8m does not exceed the longest timeouts.drain, 10m; raise it"),
+        ("4m", "4m does not exceed the longest idle timeout, 5m; raise it"),
+    ],
+)
+def test_the_word_of_a_source_outlasts_the_timeouts_that_end_on_it(tmp_path: Path, stale: str, message: str | None) -> None:
+    text = f"cluster: demo\nusage_stale_after: {stale}\ngroups:\n{GROUP}, idle_timeout: 5m}}\n"
+    if message is None:
+        assert load_cluster(write(tmp_path, text)).config.stale_after_seconds == 1200
+    else:
+        assert f"2: usage_stale_after: {message}" in problems(tmp_path, text)

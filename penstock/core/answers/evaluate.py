@@ -54,6 +54,7 @@ def evaluate(
                 group=request.group,
                 cause=request.cause,
                 source=request.source,
+                replaces=request.replaces,
             )
             for request in requests
             for _ in range(request.slices)
@@ -61,6 +62,7 @@ def evaluate(
         drains=decision.drains if snapshot.config.scale_down is ScaleDown.ON else (),
         cancelled_drains=decision.cancelled_drains,
         unneeded=decision.unneeded,
+        desired=decision.desired,
         on_ready=tasks_on_ready(state, decision, view.demand, now),
         deferred=sum(item.slices for item in decision.deferred),
         placed=_placed(decision, snapshot.workload),

@@ -160,7 +160,7 @@ def _judge_removed_groups(plan: Plan, due: _Due) -> None:
         if piece.state.in_flight:
             due.call_off_later(piece, DEFAULT_CANCEL_SECONDS)
         elif piece.state is SliceState.READY and piece.idle_since is not None:
-            seconds = DEFAULT_IDLE_SECONDS if piece.idle_timeout_seconds is None else piece.idle_timeout_seconds
+            seconds = DEFAULT_IDLE_SECONDS if piece.left is None else piece.left.idle_timeout_seconds
             due.drain_idle(piece, seconds, price=0.0, cause=DrainCause.GROUP_REMOVED)
 
 

@@ -111,8 +111,9 @@ class Headroom:
             if pool is not None:
                 self.charged[pool] += chips * count
         for piece in snapshot.slices:
-            if piece.pool in self.charged and piece.group not in names:
-                self.charged[piece.pool] += piece.chips
+            left = piece.left
+            if left is not None and left.pool in self.charged and piece.group not in names:
+                self.charged[left.pool] += left.chips
         self._pool = {pool.name: max(0, pool.chips - pool.system - self.charged[pool.name]) for pool in config.pools}
         health = health_with_queues(config, snapshot.slices, snapshot.health, snapshot.now)
         own = [_own_block(health.get(group.name), snapshot.now) for group in groups]

@@ -39,7 +39,7 @@ def _chips(fleet: Fleet, pool: Pool, piece: Slice) -> int:
     """Chips of the pool that the slice is charged for."""
     g = fleet.number.get(piece.group)
     if g is None:
-        return piece.chips if piece.pool == pool.name else 0
+        return piece.left.chips if piece.left is not None and piece.left.pool == pool.name else 0
     return fleet.groups[g].chips_per_slice if fleet.groups[g].pool == pool.name else 0
 
 

@@ -35,6 +35,7 @@ from penstock.core.state.revisions import apply_delta, apply_refused, apply_snap
 from penstock.core.state.sources import DemandEvent, after_demand
 from penstock.core.state.state import AutoscalerState, Changes, SourceDemand
 from penstock.model.cluster import ScaleGroup
+from penstock.model.left_behind import LeftBehind
 from penstock.model.slices import Slice, SliceChanges
 
 KEPT_REJECTIONS = 20
@@ -90,9 +91,7 @@ def _left_behind(piece: Slice, before: ScaleGroup | None, after: ScaleGroup | No
     """The slice with its own copy of the facts of its group that the new configuration no longer has."""
     facts: SliceChanges = {}
     if before is not None and after is None:
-        facts["idle_timeout_seconds"] = before.idle_timeout_seconds
-    if before is not None and after is None and before.pool is not None:
-        facts |= {"pool": before.pool, "chips": before.chips_per_slice}
+        facts["left"] = LeftBehind.of(before)
     if before is not None and piece.location is None and (after is None or after.location.key != before.location.key):
         facts["location"] = before.location
     return piece.changed(**facts) if facts else piece

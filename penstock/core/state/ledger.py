@@ -37,6 +37,7 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
             since=event.at,
             cause=launch.cause,
             source=launch.source,
+            replaces=launch.replaces,
             started=False,
         )
         for launch in orders.launches

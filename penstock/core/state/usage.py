@@ -165,6 +165,7 @@ def _combined_host(said: Sequence[HostUsage]) -> HostUsage:
         tasks=tuple(dict.fromkeys(task for host in said for task in host.tasks)),
         gangs=tuple(dict.fromkeys(gang for host in said for gang in host.gangs)),
         idle_since=max(since) if since and not working else None,
+        do_not_disrupt=any(host.do_not_disrupt for host in said),
     )
 
 

@@ -10,6 +10,7 @@ from penstock.model.cluster import ClusterConfig, GroupDevice, Limits, Placement
 from penstock.model.constraints import Constraint, Operator
 from penstock.model.demand import Workload
 from penstock.model.demand_builder import DemandBuilder
+from penstock.model.left_behind import LeftBehind
 from penstock.model.resources import Resources
 from penstock.model.runs import Fault, FaultCode, HostRef
 from penstock.model.shape import Device, DeviceType, Gang, GangPlacement, Shape
@@ -173,8 +174,7 @@ def slices(draw: DrawFn, number: int, names: Sequence[str]) -> Slice:
         queued=state.in_flight and draw(seldom),
         drain=DrainTerms(cause="test") if draw(rarely) else None,
         unclaimed=draw(past) if draw(rarely) or draw(rarely) else None,
-        pool=draw(st.none() | st.sampled_from(POOLS)),
-        chips=draw(st.integers(0, 4)),
+        left=draw(st.none() | st.builds(LeftBehind, pool=st.sampled_from(POOLS), chips=st.integers(0, 4))),
     )
 
 

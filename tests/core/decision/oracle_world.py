@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.core.decision.match import exclusion, in_rank_order, soft_satisfied
 from penstock.model.cluster import ScaleGroup
+from penstock.model.left_behind import LeftBehind
 from penstock.model.shape import Shape
-from penstock.model.slices import Slice
 from penstock.model.snapshot import Snapshot
 
 
@@ -141,13 +141,14 @@ class World:
         for pool in config.pools:
             if pool.name == group.pool:
                 charged = sum(self.total(other) * other.chips_per_slice for other in self.groups if other.pool == pool.name)
-                charged += sum(each.chips for each in self._of_removed_groups() if each.pool == pool.name)
+                charged += sum(left.chips for left in self._of_removed_groups() if left.pool == pool.name)
                 bounds.append(max(0, pool.chips - pool.system - charged) // group.chips_per_slice)
         return max(0, min(bounds))
 
-    def _of_removed_groups(self) -> list[Slice]:
-        """Slices of removed groups."""
-        return [each for each in self.snapshot.slices if self.snapshot.config.group(each.group) is None]
+    def _of_removed_groups(self) -> list[LeftBehind]:
+        """What slices of removed groups keep of them."""
+        gone = [each.left for each in self.snapshot.slices if self.snapshot.config.group(each.group) is None]
+        return [left for left in gone if left is not None]
 
     def candidates(self, shape: Shape) -> list[ScaleGroup]:
         groups = [group for group in self.groups if exclusion(shape, group) is None]

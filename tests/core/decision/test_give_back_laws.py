@@ -166,7 +166,8 @@ def test_drains_are_cancelled_only_if_they_may_be_and_within_the_maximum(snapsho
     for slice_id in decision.cancelled_drains:
         drain = slices[slice_id].drain
         assert drain is not None
-        assert drain.cause in (DrainCause.IDLE, DrainCause.ABOVE_MAXIMUM)
+        assert drain.known_cause is not None
+        assert drain.known_cause.cancellable
         assert not drain.force
     for group in decision.groups:
         configured = snapshot.config.group(group.name)

@@ -143,8 +143,8 @@ def test_no_maximum_of_a_group_a_pool_or_the_cluster_is_exceeded(snapshot: Snaps
         members = [group for group in config.groups if group.pool == pool.name]
         if any(wanted[group.name] for group in members):
             chips = sum((existing[group.name] + wanted[group.name]) * group.chips_per_slice for group in members)
-            gone = [each for each in snapshot.slices if each.pool == pool.name and config.group(each.group) is None]
-            assert chips + sum(each.chips for each in gone) + pool.system <= pool.chips
+            gone = [each.left for each in snapshot.slices if each.left is not None and config.group(each.group) is None]
+            assert chips + sum(left.chips for left in gone if left.pool == pool.name) + pool.system <= pool.chips
 
 
 @law

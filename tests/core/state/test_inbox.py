@@ -131,6 +131,8 @@ def test_a_slice_is_idle_only_if_every_source_that_named_it_says_so() -> None:
     shared = fold(STATE, batch(said("a", [{"reserved": {"cpu": 1}}]), said("b", [{"reserved": {"cpu": 2}}])))
     (host,) = shared.usage["g-0"]
     assert host.reserved == Resources(cpu=3)
+    assert not host.do_not_disrupt
+    assert fold(shared, batch(said("a", {"state": "idle", "do_not_disrupt": True}))).usage["g-0"][0].do_not_disrupt
     one_left = fold(shared, batch(said("a", "idle")))
     assert one_left.usage["g-0"][0].reserved == Resources(cpu=2)
     withdrawn = fold(one_left, batch(("usage", {"source": "b", "complete": True, "usage": {}})))
