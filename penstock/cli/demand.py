@@ -9,7 +9,6 @@ from penstock.cli.failures import CommandFailed
 from penstock.cli.render_demand import demand_view, source_details
 from penstock.cli.terminal import print_json, print_json_data, terminal
 from penstock.config.demand import load_demand
-from penstock.contract.answers import Accepted
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import DEFAULT_SOURCE
 from penstock.model.demand import Demand
@@ -77,7 +76,8 @@ async def _submit(target: Target, file: Path, source: str, *, as_json: bool) -> 
     if as_json:
         print_json(accepted)
     else:
-        _print_accepted(accepted, len(tasks.task_ids))
+        stamp = f"epoch {accepted.epoch}, revision {accepted.revision}"
+        click.echo(f"Accepted {counted(len(tasks.task_ids), 'task')} of source {accepted.source}: {stamp}.")
         click.echo("Next: penstock status --watch, penstock decision, penstock explain TASK")
     return 0
 
@@ -115,12 +115,3 @@ async def _forget(target: Target, source: str, *, as_json: bool) -> int:
     else:
         click.echo(f"{autoscaler.cluster}: {done.message}.")
     return 0
-
-
-def _print_accepted(accepted: Accepted, tasks: int) -> None:
-    stamp = f"epoch {accepted.epoch}, revision {accepted.revision}"
-    click.echo(f"Accepted {counted(tasks, 'task')} of source {accepted.source}: {stamp}.")
-    if accepted.invalid:
-        click.echo(f"{counted(accepted.invalid, 'task')} could not be parsed: penstock decision says why.")
-    if accepted.resync_needed:
-        click.echo(f"Submit it again: {accepted.resync_needed}")

@@ -60,7 +60,7 @@ class AutoscalerClient:
     `decision`, `explain`, `slices`, `lifecycle`, `dump`. Operations: `apply_config`, `drain`, `pause` and the others.
 
     Calls raise `ClientError` with a `code`: `NoSuchCluster` if the autoscaler does not run, `Refused` if it refuses a request,
-    `NoSuchSlice`, `NotSent` if demand did not reach the server. They wait until a worker answers; bound them with
+    `NoSuchSlice`, `NotSent` if demand may not have reached the server. They wait until a worker answers; bound them with
     `asyncio.timeout`. Only reports do not wait: while no worker reads them they are kept, coalesced and sent later.
 
     Demand has a lease, which every message of its source renews; once it lapses, the demand buys nothing new. While the client
@@ -139,7 +139,8 @@ class AutoscalerClient:
     async def submit_demand(self, tasks: Tasks, *, source: str = DEFAULT_SOURCE) -> Accepted:
         """Replace the demand of a source with these pending tasks, most urgent first. Returns the accepted revision.
 
-        Raises `Refused` if a task is invalid; nothing is sent then.
+        Raises `Refused` if a task is invalid, and sends nothing then; and if the demand is not applied, as when another client
+        of the source submitted a newer one meanwhile. Raises `NotSent` if the server does not answer.
         """
         return await self._reporter.submit_demand(tasks, source)
 

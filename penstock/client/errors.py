@@ -22,11 +22,12 @@ class Refused(ClientError):
 
 
 class NotSent(ClientError):
-    """Demand may not have reached the Temporal server, which does not answer. Submit it again: that is safe."""
+    """The Temporal server does not answer, so demand may have been carried out or not. Submit it again: repeating is safe."""
 
     def __init__(self, source: str, problem: str) -> None:
         super().__init__(
-            f"demand of source {source!r} was not sent: the Temporal server does not answer ({problem}); submit it again",
+            f"demand of source {source!r} may not have been sent: the Temporal server does not answer ({problem});"
+            " submit it again (repeating is safe: it replaces the demand of its source)",
             ErrorCode.NO_SERVER,
         )
 

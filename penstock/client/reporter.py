@@ -4,6 +4,7 @@ import asyncio
 import time
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from temporalio.service import RPCError, RPCStatusCode
@@ -12,6 +13,7 @@ from penstock.client.calls import Calls
 from penstock.client.demand_messages import DemandMessages, Tasks, usage_parts
 from penstock.client.errors import ClientError, NotSent, Refused
 from penstock.client.task_reader import TaskReader
+from penstock.client.turns import Turns
 from penstock.client.usage_messages import UsageMessages
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, SourceStatus, UsageStatus
@@ -65,33 +67,37 @@ class Reporter:
         self._retry: asyncio.Task[None] | None = None
         """Waits for a worker, with reports that were kept."""
         self._heartbeats: asyncio.Task[None] | None = None
+        self._submitted = asyncio.Event()
+        """Set once demand was submitted: reports of its source were kept meanwhile."""
+        self._turns = Turns()
         self._one_at_a_time = asyncio.Lock()
+        """Held while reports are sent, which waits for no worker."""
         self._checked = time.monotonic()
 
     async def submit_demand(self, tasks: Tasks, source: str) -> Accepted:
-        """Replace the demand of a source; raises `Refused` if a task is invalid, `NotSent` if the server does not answer."""
+        """Replace the demand of a source.
+
+        Raises `Refused` if a task is invalid or the demand is not applied, and `NotSent` if the server does not answer.
+        """
         demand = self._reader(source).read(tasks)
-        async with self._one_at_a_time:
-            outbox = self._outbox(source)
-            self._wanted.pop(source, None)
-            try:
-                accepted = await self._submit(outbox, demand)
-            except RPCError as error:
-                if error.status not in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED):
-                    raise
-                raise NotSent(source, error.message) from None
-            if accepted.resync_needed or (accepted.epoch, accepted.revision) != outbox.stamp:
-                self._start_new_epoch(source, after=accepted.epoch)
-                accepted = await self._submit(outbox, demand)
-                if self._usage_of(source).waiting:
-                    await self._send_report(source)
-            self._usage_of(source).heard(time.monotonic())
-            if self._lease_seconds is not None:
-                self._begin_heartbeats()
-            return accepted
+        self._wanted.pop(source, None)
+        try:
+            async with self._turns.turn(source):
+                return await self._submit(source, demand)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.UNAVAILABLE:
+                raise
+            raise NotSent(source, error.message) from None
+        except TimeoutError:
+            raise NotSent(source, "deadline exceeded") from None
+        finally:
+            self._submitted.set()
 
     async def report(self, tasks: Tasks | None, usage: Mapping[str, Any], confirmed: Iterable[str], source: str) -> None:
-        """Report pending tasks, usage and confirmed drains of one moment, without an answer."""
+        """Report pending tasks, usage and confirmed drains of one moment, without an answer.
+
+        While demand of the source is being submitted they are kept, and sent after it.
+        """
         if tasks is not None:
             self._wanted[source] = self._reader(source).read(tasks)
         self._usage_of(source).add(usage, confirmed)
@@ -128,7 +134,8 @@ class Reporter:
     def _begin_heartbeats(self) -> None:
         """Send heartbeats in the background, for as long as this reporter exists and its event loop runs."""
         if self._heartbeats is None or self._heartbeats.done():
-            self._heartbeats = asyncio.create_task(_send_heartbeats(weakref.ref(self)))
+            self._submitted = asyncio.Event()
+            self._heartbeats = asyncio.create_task(_send_heartbeats(weakref.ref(self), self._submitted))
 
     async def send_due(self) -> float:
         """Send what is due, if the server answers; returns the seconds until something is due again."""
@@ -167,12 +174,27 @@ class Reporter:
         self._outbox(source).start_new_epoch(after=after)
         self._usage_of(source).start_again(after=after)
 
-    async def _submit(self, outbox: DemandMessages, demand: Any) -> Accepted:
+    async def _submit(self, source: str, demand: Demand) -> Accepted:
+        """Submit the demand; once more as a snapshot, in a newer epoch, if it is not applied."""
+        accepted = await self._update(source, demand)
+        if not accepted.applied:
+            self._start_new_epoch(source, after=accepted.epoch)
+            accepted = await self._update(source, demand)
+        if not accepted.applied:
+            raise Refused(f"the demand of source {source} was not applied: {accepted.problem}")
+        self._usage_of(source).heard(time.monotonic())
+        if self._lease_seconds is not None:
+            self._begin_heartbeats()
+        return accepted
+
+    async def _update(self, source: str, demand: Demand) -> Accepted:
+        outbox = self._outbox(source)
         accepted: Accepted | None = None
         for message in outbox.messages(demand):
             accepted = await self._calls.update(names.SUBMIT_DEMAND, message, Accepted)
         assert accepted is not None
-        outbox.delivered(demand)
+        if accepted.applied:
+            outbox.delivered(demand)
         return accepted
 
     async def _send_reports(self) -> None:
@@ -190,11 +212,17 @@ class Reporter:
         await self._send_each()
 
     async def _send_each(self) -> None:
-        """Send what is due of every source. What cannot be sent of one is raised once all others are sent."""
+        """Send what is due of every source, except of those whose demand is being submitted.
+
+        What cannot be sent of one is raised once all others are sent.
+        """
         errors: list[Exception] = []
         for source in list(self._usages):
+            if self._turns.is_taken(source):
+                continue
             try:
-                await self._send_report(source)
+                async with self._turns.turn(source):
+                    await self._send_report(source)
             except Exception as error:
                 errors.append(error)
         if errors:
@@ -248,7 +276,8 @@ class Reporter:
     def _note(self, status: ClusterStatus, sent: Mapping[str, tuple[int, int]], said: Mapping[str, tuple[int, int]]) -> None:
         """Begin a new epoch of each source whose applied messages are not those sent: lost, reset, or sent by another client.
 
-        Sources that sent something while the query was in flight are skipped. What is unread is not known to be lost.
+        Sources that sent something while the query was in flight, or are sending, are skipped. What is unread is not known to
+        be lost.
         """
         if not status.changed or status.unread:
             return
@@ -256,6 +285,8 @@ class Reporter:
         self._unread_bytes = 0
         self._stale_after = status.usage_stale_after_seconds or None
         for source in {**self._usages, **self._outboxes}:
+            if self._turns.is_taken(source):
+                continue
             heard, applied = status.usage.get(source), status.demand.get(source)
             demand_lost = self._is_demand_lost(source, applied, sent)
             if demand_lost and applied is not None:
@@ -288,11 +319,14 @@ class Reporter:
         return applied is None or applied.resync_needed is not None or (applied.epoch, applied.revision) != outbox.stamp
 
 
-async def _send_heartbeats(reporter: "weakref.ref[Reporter]") -> None:
-    """Send what is due, from time to time, until the reporter is gone."""
+async def _send_heartbeats(reporter: "weakref.ref[Reporter]", submitted: asyncio.Event) -> None:
+    """Send what is due, from time to time and once demand was submitted, until the reporter is gone."""
     pause = FIRST_HEARTBEAT_SECONDS / HEARTBEATS
     while True:
-        await asyncio.sleep(pause)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await submitted.wait()
+        submitted.clear()
         alive = reporter()
         if alive is None:
             return

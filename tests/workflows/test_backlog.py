@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from temporalio.service import RPCError, RPCStatusCode
 
 import penstock.client.reporter
-from penstock.client import AutoscalerClient, NotSent
+from penstock.client import AutoscalerClient
 from penstock.contract import names
 from penstock.contract.slices import SliceReport, SliceReports
 from penstock.model.slices import SliceState
@@ -113,13 +111,3 @@ def test_a_controller_that_reports_while_no_worker_runs_sends_a_bounded_amount_a
         assert [number for number in range(300) if f'big-gone-{number}"'.encode() not in sent] == []
 
     played(machine, story, group("big", max_slices=SLICES), inventory=AT_REST, ready_grace="1h")
-
-
-def test_demand_submitted_while_no_server_answers_says_that_it_was_not_sent() -> None:
-    class Down:
-        async def execute_update(self, *_: Any, **__: Any) -> None:
-            raise RPCError("connection refused", RPCStatusCode.UNAVAILABLE, b"")
-
-    client = cast(Any, SimpleNamespace(get_workflow_handle=lambda _: Down()))
-    with pytest.raises(NotSent, match="'default' was not sent"):
-        asyncio.run(AutoscalerClient(client, "c").submit_demand([{"id": "t"}]))
