@@ -13,6 +13,7 @@ import yaml
 from tests.cli.running import Commands, in_process
 
 EXAMPLES = ("examples/cluster.yaml", "examples/demand.json", "--slices", "examples/slices.yaml")
+MANUAL = Path(__file__).parents[2] / "docs" / "plan.md"
 
 
 def plan_json(*arguments: str) -> Any:
@@ -110,6 +111,15 @@ def test_one_task_is_explained_in_the_same_words_as_text_and_as_json(task: str, 
     done = in_process("plan", *EXAMPLES, "--explain", task, COLUMNS="")
     assert (done.returncode, words in done.stdout) == (status, True)
     assert plan_json(*EXAMPLES, "--explain", task)["text"] == done.stdout.strip()
+
+
+def test_the_manual_shows_the_decision_and_the_explanation_of_the_examples() -> None:
+    blocks = re.findall(r"^```\n(.+?)^```$", MANUAL.read_text(), flags=re.MULTILINE | re.DOTALL)
+    shown = {line.rstrip() for block in blocks for line in block.splitlines()}
+    decision = in_process("plan", *EXAMPLES, COLUMNS="").stdout
+    assert [line for line in map(str.rstrip, decision.splitlines()) if line not in shown] == []
+    explanation = in_process("plan", *EXAMPLES, "--explain", "pretrain/9/3", COLUMNS="").stdout
+    assert " ".join(explanation.split()) in [" ".join(block.split()) for block in blocks]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--explain", "pretrain/9/3")])

@@ -20,6 +20,7 @@ from penstock.model.decision import (
 )
 from penstock.model.shape import GangPlacement
 from penstock.model.slices import Availability, Slice, SliceState
+from penstock.wording import counted
 
 
 def describe_groups(plan: Plan, split: LaunchSplit, unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
@@ -27,9 +28,10 @@ def describe_groups(plan: Plan, split: LaunchSplit, unmet: Sequence[Unmet]) -> t
     launches = _sums((launch.group, launch.slices) for launch in split.launches)
     deferred = _sums((item.group, item.slices) for item in split.deferred)
     denied = _denied_slices(plan, unmet)
+    runs = plan.fleet.snapshot.workload.runs
     placed: list[Counter[Tier]] = [Counter() for _ in plan.fleet.groups]
-    for _, _, count, g, tier, _ in plan.assignments:
-        placed[g][tier] += count
+    for run, _, entries, g, tier, _ in plan.assignments:
+        placed[g][tier] += entries * runs[run].pending
     opened: list[Counter[Cause]] = [Counter() for _ in plan.fleet.groups]
     for unit in plan.units:
         for g, slices in unit.parts:
@@ -92,17 +94,17 @@ _PURPOSE = {
     Cause.STANDING: "standing requests",
     Cause.DEMAND: "a gang",
     Cause.WATERMARK: "its watermark",
-    Cause.WARM: "warm slices",
+    Cause.WARM: "its warm slices",
 }
 
 
 def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) -> tuple[Outcome, str]:
+    """What becomes of the group, and why: its placed tasks by tier, and the slices that it opens for something else."""
     causes = [cause for cause in Cause if opened[cause] and not (placed and cause is Cause.DEMAND)]
-    purposes = [f"{opened[cause]} for {_PURPOSE[cause]}" for cause in causes]
-    opens = f"opens {', '.join(purposes)}" if purposes else ""
+    opens = _counts("opens", "slice", [(opened[cause], f"for {_PURPOSE[cause]}") for cause in causes])
     if placed:
-        takes = ", ".join(f"{placed[tier]} {_CAPACITY[tier]}" for tier in Tier if placed[tier])
-        return Outcome.SELECTED, f"takes {takes}{f'; {opens}' if opens else ''}"
+        takes = _counts("takes", "task", [(placed[tier], _CAPACITY[tier]) for tier in Tier if placed[tier]])
+        return Outcome.SELECTED, f"{takes}{f'; {opens}' if opens else ''}"
     if opens:
         return Outcome.KEPT, opens
     availability, reason = _availability(plan, g)
@@ -111,6 +113,14 @@ def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) 
         end = until(block.until) if block else ""
         return Outcome.BLOCKED, f"{availability}{end}{f': {reason}' if reason else ''}"
     return Outcome.IDLE, "no demand is placed here"
+
+
+def _counts(verb: str, noun: str, counts: Sequence[tuple[int, str]]) -> str:
+    """Counts with what each is for, of which the first has the noun: `takes 2 tasks on READY slices, 1 on new slices`."""
+    if not counts:
+        return ""
+    (first, what), *rest = counts
+    return ", ".join([f"{verb} {counted(first, noun)} {what}", *(f"{count:,} {what}" for count, what in rest)])
 
 
 def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDecision, ...]:

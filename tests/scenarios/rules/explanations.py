@@ -122,7 +122,20 @@ REASONS = (
         placed={"taken": 2},
         launches={"taken": 1, "kept": 1},
         outcomes={"taken": Outcome.SELECTED, "kept": Outcome.KEPT, "full": Outcome.BLOCKED, "idle": Outcome.IDLE},
-        why={"taken": "1 on READY slices, 1 on new slices", "kept": "1 for warm slices", "full": "1 of 1 slices"},
+        why={
+            "taken": "takes 1 task on READY slices, 1 on new slices",
+            "kept": "opens 1 slice for its warm slices",
+            "full": "1 of 1 slices",
+        },
+    ),
+    scenario("the reason of a group counts tasks, and not the gangs that they belong to")
+    .group("g", tpu=4, hosts=2, booting=1, max_slices=2)
+    .wants(2, tpu=4, gang=2)
+    .expects(
+        placed={"g": 2},
+        tiers={"g": {IN_FLIGHT: 1, NEW: 1}},
+        launches={"g": 1},
+        why={"g": "takes 2 tasks on slices in flight, 2 on new slices"},
     ),
 )
 
