@@ -83,6 +83,7 @@ def _heading(status: ClusterStatus, now: datetime) -> str:
 
 def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
     """The reasons why the cluster does not work normally."""
+    yield from _unread(status)
     if status.closing:
         yield "[bold red]Being deleted[/]: slices are drained and deleted, nothing is launched."
     if status.paused is not None:
@@ -113,6 +114,14 @@ def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
     yield from _source_problems(status)
     for group in status.groups:
         yield from _silences(group, status, now)
+
+
+def _unread(status: ClusterStatus) -> Iterator[str]:
+    """That the figures lack messages which have arrived."""
+    if status.unread:
+        are, them = ("is", "it") if status.unread == 1 else ("are", "them")
+        count = counted(status.unread, "message")
+        yield f"[bold yellow]{count} {are} not read yet[/]: these figures are from before {them}."
 
 
 def _source_problems(status: ClusterStatus) -> Iterator[str]:

@@ -14,6 +14,9 @@ from penstock.contract import names
 from penstock.contract.error_codes import ErrorCode
 from penstock.model.slices import SliceState
 
+COLUMNS = (names.GROUP_ATTRIBUTE, names.STATE_ATTRIBUTE, names.CAUSE_ATTRIBUTE)
+"""Columns that the UI's lists of slices do not have by themselves."""
+
 
 @click.command()
 @click.argument("slice_id", metavar="[SLICE]", required=False, shell_complete=complete_slices)
@@ -24,7 +27,8 @@ from penstock.model.slices import SliceState
 def ui(target: Target, slice_id: str | None, group: str | None, ui: str | None, as_json: bool) -> None:
     """The workflow list; the cluster's autoscaler and inventories; its slices, also those in flight, leaving or failed; a SLICE.
 
-    The address of the UI is --ui, else PENSTOCK_UI_URL, else the one that `make run` noted, else guessed from the server's.
+    The last line names the columns to add to the lists. The address of the UI is --ui, else PENSTOCK_UI_URL, else the one that
+    `make run` noted, else guessed from the server's.
     """
     perform(_show(target, slice_id, ui, group=group, as_json=as_json))
 
@@ -34,11 +38,12 @@ async def _show(target: Target, slice_id: str | None, url: str | None, *, group:
         links = UiLinks.of(client, url)
         found = cluster_links(links, target.cluster or await only_cluster(client), slice_id, group=group)
     if as_json:
-        click.echo(json.dumps(found | {"guessed": links.guessed}, indent=2))
+        click.echo(json.dumps(found | {"columns": COLUMNS, "guessed": links.guessed}, indent=2))
         return 0
     longest = max(map(len, found))
     for name, link in found.items():
         click.echo(f"{name.ljust(longest)}  {link}")
+    click.echo(f"{'columns'.ljust(longest)}  {', '.join(COLUMNS)}: add them to the list with the gear above it")
     if links.guessed:
         click.echo(f"note: {links.url} is guessed from the server's address; --ui URL names another", err=True)
     return 0

@@ -38,7 +38,8 @@ DEFAULT_PRIORITY = 100
 DEFAULT_PATIENCE_SECONDS = 600.0
 """Longer than a cloud with capacity takes to show a slice, and shorter than users wait before they ask why."""
 DEFAULT_READY_GRACE_SECONDS = 120.0
-"""How long a new READY slice counts as free before the controller first reports on it: several report intervals."""
+"""Several report intervals. After it, a controller's silence counts: on READY slices and the tasks placed on them (alerts), on a
+slice that it never names (unclaimed), and after a restart (its demand buys again)."""
 STALE_AFTER_IDLE_TIMEOUTS = 3
 """A source of usage is stale after so many times the longest idle timeout: its word must outlast what it decides."""
 DEFAULT_EVALUATION_SECONDS = 5.0

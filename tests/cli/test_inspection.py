@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from subprocess import CompletedProcess
 from urllib.parse import quote, unquote
@@ -142,7 +143,11 @@ def test_ui_prints_links_to_the_cluster_and_to_a_slice(machine: Machine, tmp_pat
         for name in ("slices", "failed", "in flight", "draining"):
             query = unquote((await scene.json("ui", "--group", "none"))[name]).partition("?query=")[2]
             assert [each async for each in scene.stage.client.list_workflows(query)] == []
+        assert links["columns"] == ["PenstockGroup", "PenstockState", "PenstockCause"]
         guess = await scene.penstock("ui")
+        assert re.findall("^columns .*", guess.stdout, flags=re.MULTILINE) == [
+            "columns      PenstockGroup, PenstockState, PenstockCause: add them to the list with the gear above it"
+        ]
         assert f"http://127.0.0.1:{machine.port + 1000}/namespaces" in guess.stdout
         assert "is guessed from the server's address; --ui URL names another" in guess.stderr
         assert "'nobody' is not the name of a slice" in await scene.output("ui", "nobody", code=2)

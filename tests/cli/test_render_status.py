@@ -85,6 +85,18 @@ def test_a_cluster_that_was_just_started_names_the_next_step() -> None:
     assert "Recent failures" not in text
 
 
+@pytest.mark.parametrize(
+    ("unread", "sentence"),
+    [
+        (2431, "2,431 messages are not read yet: these figures are from before them."),
+        (1, "1 message is not read yet: these figures are from before it."),
+    ],
+)
+def test_figures_from_before_messages_that_wait_to_be_read_are_not_shown_as_if_they_were_new(unread: int, sentence: str) -> None:
+    assert words(status_view(EVERYTHING.model_copy(update={"unread": unread}), NOW)).startswith(sentence)
+    assert "not read yet" not in words(status_view(EVERYTHING, NOW))
+
+
 def test_a_cluster_being_deleted_says_so() -> None:
     deleted = words(status_view(EVERYTHING.model_copy(update={"closing": True}), NOW))
     assert "Being deleted" in deleted

@@ -8,7 +8,7 @@ from penstock.model.demand import Demand
 from penstock.model.demand_builder import inserted, joined, without
 
 MOST_BESIDE = 2_000
-"""Changed tasks that are kept beside the base of a demand; it is rebuilt, in half a second at full size, once in so many."""
+"""Changed tasks that are kept beside the base of a demand; once in so many it is rebuilt: a tenth of a second at full size."""
 _SHARE_BESIDE = 10
 """At most one task in so many is kept beside the base: a small demand is rebuilt in no time."""
 
