@@ -20,15 +20,20 @@ from penstock.contract.answers import ClusterStatus
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.names import STATUS, autoscaler_id
 from penstock.model.slices import SliceState
+from penstock.model.units import format_seconds
 from penstock.wording import counted, listed
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
 
+    from penstock.client.last_run import LastRun
+
 _POLL_SECONDS = 1.0
 """Between two queries of the remaining slices."""
 _PATIENCE_SECONDS = 10.0
 """Deadline for one answer; then the command says that there is none."""
+_COMEBACK_SECONDS = 300.0
+"""Deadline for an autoscaler that the server ended: workers look every 30 s, and read up to 50 MB of its history."""
 
 
 @click.command()
@@ -113,26 +118,51 @@ async def _wait(target: Target, console: Console) -> None:
 
 
 async def _until_gone(client: "Client", cluster: str, console: Console) -> None:
-    """Show the remaining slices until the autoscaler has completed."""
+    """Show the remaining slices until the autoscaler has completed, also if it must come back for that."""
     from temporalio.client import WorkflowExecutionStatus
+
+    from penstock.client.last_run import last_run
 
     handle = client.get_workflow_handle(autoscaler_id(cluster))
     printed = ""
     with console.status("waiting for slices to be deleted…") as spinner:
-        while (found := (await handle.describe()).status) is WorkflowExecutionStatus.RUNNING:
+        while (run := await last_run(client, cluster)) is None or run.status is not WorkflowExecutionStatus.COMPLETED:
+            if run is None or run.status is not WorkflowExecutionStatus.RUNNING:
+                await _until_back(handle, cluster, run, console)
+                continue
             left = await _left(handle)
             spinner.update(left)
             if _without_lapse(left) != printed and not console.is_terminal:
                 console.print(left, soft_wrap=True)
             printed = _without_lapse(left)
             await asyncio.sleep(_POLL_SECONDS)
-    if found is not WorkflowExecutionStatus.COMPLETED:
-        ended = found.name.lower() if found is not None else "gone"
-        raise CommandFailed(
-            f"the autoscaler of {cluster} ended early: {ended}",
-            "Its slices may still exist. Start it and delete it again: penstock config apply FILE",
-            code=ErrorCode.AUTOSCALER_ENDED,
-        )
+
+
+async def _until_back(handle: "WorkflowHandle[Any, Any]", cluster: str, ended: "LastRun | None", console: Console) -> None:
+    """Wait for another run after one that ended early; raise if a person ended it, or no worker starts another."""
+    if ended is None or not ended.by_server:
+        raise _ended_early(cluster, ended)
+    reason = f" ({ended.reason})" if ended.reason else ""
+    again = "A worker starts it again, and the deletion goes on."
+    console.print(f"The autoscaler of {cluster} ended early{reason}. {again}", soft_wrap=True, markup=False)
+    try:
+        async with asyncio.timeout(_COMEBACK_SECONDS):
+            while (await handle.describe()).run_id == ended.run_id:
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise _ended_early(cluster, ended) from None
+
+
+def _ended_early(cluster: str, ended: "LastRun | None") -> CommandFailed:
+    """The failure to delete a cluster whose autoscaler does not come back by itself."""
+    how = ended.status.name.lower() if ended is not None and ended.status is not None else "gone"
+    reason = f" ({ended.reason})" if ended is not None and ended.reason else ""
+    silence = f"; no worker has started it again for {format_seconds(_COMEBACK_SECONDS)}" if ended and ended.by_server else ""
+    return CommandFailed(
+        f"the autoscaler of {cluster} ended early: {how}{reason}{silence}",
+        f"Its slices may still exist. Start it again, and it goes on deleting them: penstock restore {cluster}",
+        code=ErrorCode.AUTOSCALER_ENDED,
+    )
 
 
 def _without_lapse(line: str) -> str:

@@ -35,7 +35,7 @@ class ErrorCode(StrEnum):
     UNEXPECTED = "unexpected"
     """A bug in Penstock: the command failed in a way that nobody foresaw."""
     AUTOSCALER_ENDED = "autoscaler_ended"
-    """An autoscaler was terminated or failed while the command waited for its cluster to be deleted."""
+    """An autoscaler ended while the command waited for its cluster to be deleted, and did not come back."""
 
 
 def with_code(code: ErrorCode, message: str) -> str:

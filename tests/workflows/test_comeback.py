@@ -1,14 +1,19 @@
 """An autoscaler that the server ended comes back with its last state; one that a person ended comes back on request."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from rich.console import Console
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.comeback import EndedAutoscalers
+from penstock.cli import delete
+from penstock.cli.delete import _until_gone
+from penstock.cli.failures import CommandFailed
 from penstock.client import AutoscalerClient, ErrorCode, NoSuchCluster, Refused
 from penstock.client.last_run import SERVER_IDENTITY, last_run, last_state
 from penstock.contract import names
@@ -142,6 +147,63 @@ def test_a_cluster_that_was_being_deleted_goes_on_being_deleted(small: Machine, 
                 await stage.autoscaler.restore()
 
     asyncio.run(story())
+
+
+@asynccontextmanager
+async def deleted_by_command(stage: Stage, patched: pytest.MonkeyPatch) -> AsyncIterator[tuple[asyncio.Task[None], Console]]:
+    """A worker that looks for no ended autoscalers, and `penstock delete` waiting for a cluster that cannot end yet."""
+    patched.setattr(serving, "GUARD_SECONDS", 600.0)
+    async with served_here(stage, patched):
+        await settled(stage, 0)
+        await stage.cloud.behave(partial_lists=True)
+        await stage.autoscaler.delete()
+        console = Console(file=io.StringIO(), record=True, width=200)
+        waiting = asyncio.create_task(_until_gone(stage.client, stage.cluster, console))
+        try:
+            yield waiting, console
+        finally:
+            waiting.cancel()
+
+
+def test_delete_waits_for_an_autoscaler_that_the_server_ended_until_it_is_back_and_gone(
+    small: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with staged(small, start=False) as stage, deleted_by_command(stage, monkeypatch) as (waiting, console):
+            await flooded(stage)
+            said = (
+                f"The autoscaler of {stage.cluster} ended early (Workflow history size exceeds limit.). A worker starts it again"
+            )
+
+            async def printed() -> str:
+                return console.export_text(clear=False)
+
+            await stage.eventually(printed, lambda text: said in text or waiting.done())
+            assert not waiting.done(), waiting
+            await EndedAutoscalers(stage.client, task_queue=f"own-{stage.cluster}").restart()
+            await stage.cloud.behave()
+            await waiting
+            assert (await printed()).count("ended early") == 1
+
+    asyncio.run(story())
+
+
+def test_delete_names_the_command_that_starts_an_autoscaler_again_which_a_person_ended_or_no_worker_restarts(
+    small: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ended(by_person: bool) -> CommandFailed:
+        async with staged(small, start=False) as stage, deleted_by_command(stage, monkeypatch) as (waiting, _):
+            await (stage.workflow.terminate(reason="by hand") if by_person else flooded(stage))
+            with pytest.raises(CommandFailed) as failed:
+                await waiting
+            assert failed.value.fixes[-1].endswith(f"and it goes on deleting them: penstock restore {stage.cluster}")
+            assert await stage.autoscaler.restore()
+            await stage.eventually(stage.autoscaler.status, lambda status: status.closing)
+            return failed.value
+
+    monkeypatch.setattr(delete, "_COMEBACK_SECONDS", 1.0)
+    assert "ended early: terminated (by hand)" in str(asyncio.run(ended(by_person=True)))
+    assert "no worker has started it again for 1s" in str(asyncio.run(ended(by_person=False)))
 
 
 def test_what_cannot_be_restored_is_refused_with_the_reason(machine: Machine) -> None:
