@@ -1,4 +1,4 @@
-"""`make run` passes the end of the service on: quietly after Ctrl-C, with an error after a failure."""
+"""`make run` starts a stuck service again, and passes any other end on: quietly after Ctrl-C, with an error after a failure."""
 
 import os
 import shutil
@@ -11,6 +11,13 @@ import pytest
 from tests.embedded.launched import ROOT, SECONDS
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+ENDS = """#!/bin/sh
+echo up
+echo up >> "$0.starts"
+[ $(wc -l < "$0.starts") -lt 3 ] && exit 75
+exit {code}
+"""
+"""Ends twice as a service does whose worker is stuck in a workflow, and then otherwise."""
 INTERRUPTED = "#!/bin/sh\ntrap 'exit 130' INT\necho up\nread -r _\n"
 
 
@@ -42,6 +49,20 @@ def test_ctrl_c_ends_it_without_an_error_of_make(tmp_path: Path, _attempt: int) 
     _, errors = make.communicate(timeout=SECONDS)
 
     assert (make.returncode, errors) == (-signal.SIGINT, "")  # A shell shows that as 130.
+
+
+@pytest.mark.parametrize(("code", "ends_with"), [(0, 0), (1, 2), (2, 2), (74, 2), (137, 2)])
+def test_a_service_with_a_stuck_worker_is_started_again_and_one_that_ended_otherwise_is_not(
+    tmp_path: Path, code: int, ends_with: int
+) -> None:
+    make = _make_run(tmp_path, ENDS.format(code=code))
+    try:
+        output, _ = make.communicate(timeout=SECONDS)
+    finally:
+        if make.poll() is None:
+            os.killpg(make.pid, signal.SIGKILL)
+
+    assert (output.count("up\n"), make.returncode) == (3, ends_with)
 
 
 def test_a_failure_is_an_error_of_make_too(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from typing import NoReturn
+from uuid import uuid4
 
 import pytest
 
@@ -16,13 +17,22 @@ from worker.activations import STUCK_SECONDS, Activations, Stuck
 from worker.exits import STUCK
 
 BLOCKED = """
-from worker import activations
-activations.STUCK_SECONDS = 0.1
-blocked = activations.ACTIVATIONS.under_way("run-7")
-blocked.__enter__()
+import threading
+from temporalio import workflow
+from worker import activations, assembly
+
+@workflow.defn
+class Blocked:
+    @workflow.run
+    async def run(self) -> None:
+        threading.Event().wait()
+
+assembly.WORKFLOWS += (Blocked,)
+activations.STUCK_SECONDS = 3.0
 from worker.__main__ import main
 main()
 """
+"""A worker that also runs a workflow which nothing can interrupt, and takes it for stuck a second after the SDK does."""
 
 
 def test_an_activation_is_stuck_once_it_has_taken_too_long_and_not_after_it_ended() -> None:
@@ -59,17 +69,28 @@ def test_activations_of_several_threads_are_told_apart() -> None:
     under_way.check()
 
 
-def test_a_stuck_worker_process_ends_with_a_code_that_asks_for_another(machine: Machine) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", BLOCKED],
-        env=os.environ | machine.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == STUCK
-    assert "run-7 has blocked a thread" in ended.stderr
+def test_a_workflow_that_blocks_for_good_ends_its_worker_process_with_a_code_that_asks_for_another(machine: Machine) -> None:
+    name = f"blocked-{uuid4().hex[:8]}"
+
+    async def story() -> None:
+        blocked = await (await machine.client()).start_workflow("Blocked", id=name, task_queue=name)
+        try:
+            ended = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-c", BLOCKED],
+                env=os.environ | machine.environment | {"PENSTOCK_TASK_QUEUE": name},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        finally:
+            await blocked.terminate()
+        assert ended.returncode == STUCK, ended.stderr
+        assert "[TMPRL1101] Potential deadlock detected" in ended.stderr
+        assert f"workflow run {blocked.first_execution_run_id} has blocked a thread" in ended.stderr
+
+    asyncio.run(story())
 
 
 def test_make_runs_process_ends_with_its_stuck_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,13 @@ def test_any_number_of_workers_can_run_beside_each_other() -> None:
     assert not {"container_name", "ports", "volumes"} & worker.keys()
 
 
+def test_a_worker_that_ends_by_itself_is_started_again() -> None:
+    """As one that is stuck in a workflow does. A service that runs for good is started again too."""
+    lasting = {name for name, service in SERVICES.items() if service.get("restart") == "unless-stopped"}
+
+    assert lasting == {"postgresql", "temporal", "ui", "worker"}
+
+
 def test_ports_are_open_to_this_machine_only() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
 
