@@ -35,6 +35,11 @@ _PROBLEM_FIXES = {
     ProblemKind.REFUSED: "give the worker's credentials access, or correct the group's provider",
 }
 """What an operator can do about a location that cannot be watched."""
+_UNDECIDED_FIX = (
+    "the log of the workers has the whole error; it is tried again by itself, and at once with another configuration: "
+    "penstock config apply FILE"
+)
+"""What an operator can do about evaluations that fail."""
 
 
 class _Account(NamedTuple):
@@ -125,17 +130,29 @@ def _of_location(location: WatchedLocation, answer: list[Finding] | ProviderErro
 def _cluster(cluster: str, state: AutoscalerState) -> list[Finding]:
     """Whether the cluster works, and which of its groups are blocked until an operator fixes something."""
     message = f"{counted(len(state.slices), 'slice')}, configuration {state.config_revision}"
-    found = [Finding(subject=cluster, ok=True, message=message)]
-    if state.recovery is not None:
-        recovering = status_of(state).recovery
-        assert recovering is not None
-        waited = listed(recovering.waiting_for)
-        found = [Finding(subject=cluster, ok=False, message=f"recovers: {state.recovery.reason}", fix=f"it waits for {waited}")]
+    found = _undone(cluster, state) or [Finding(subject=cluster, ok=True, message=message)]
     for key, problem in sorted(state.location_problems.items()):
         found.append(Finding(subject=f"{cluster}: {key}", ok=False, message=str(problem), fix=_PROBLEM_FIXES[problem.kind]))
     disabled = [group for group in status_of(state).groups if group.availability is Availability.DISABLED]
     fix = "fix it, then: penstock clear-block --cluster " + cluster
     found += [Finding(subject=f"{cluster}: {group.name}", ok=False, message=group.reason, fix=fix) for group in disabled]
+    return found
+
+
+def _undone(cluster: str, state: AutoscalerState) -> list[Finding]:
+    """What keeps the whole cluster from being decided on."""
+    found = []
+    if state.recovery is not None:
+        recovering = status_of(state).recovery
+        assert recovering is not None
+        waited = listed(recovering.waiting_for)
+        found.append(
+            Finding(subject=cluster, ok=False, message=f"recovers: {state.recovery.reason}", fix=f"it waits for {waited}")
+        )
+    if (undecided := state.undecided) is not None:
+        often = f"{counted(undecided.failures, 'evaluation')} failed"
+        message = f"not decided on since {undecided.since:%Y-%m-%d %H:%M:%S}Z, {often}: {undecided.problem}"
+        found.append(Finding(subject=cluster, ok=False, message=message, fix=_UNDECIDED_FIX))
     return found
 
 

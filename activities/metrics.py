@@ -1,4 +1,4 @@
-"""Metrics of activities: evaluations and create errors, on the meter of the worker's runtime."""
+"""Metrics of activities and of periodic checks: evaluations, create errors, locations; on meters of the worker's runtime."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,6 +7,7 @@ from temporalio import activity
 from temporalio.common import MetricMeter
 
 from penstock.contract import metrics
+from penstock.contract.answers import LocationProblem
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.metrics import Metric
 from penstock.contract.orders import Orders
@@ -16,11 +17,26 @@ from penstock.model.decision import Decision, Tier
 Labels = tuple[str, ...]
 
 
-class EvaluationMetrics:
-    """Metrics of this process's evaluations. A gauge keeps its last value, so labels that disappeared are set to zero."""
+class _Gauges:
+    """Gauges of this process. A gauge keeps its last value, so labels that disappeared are set to zero."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Metric, str], dict[Labels, None]] = {}
+
+    def set(self, meter: MetricMeter, metric: Metric, cluster: str, values: Mapping[Labels, float]) -> None:
+        """Set a gauge for all labels of a cluster."""
+        gauge = meter.create_gauge_float(metric.name, metric.description, metric.unit)
+        known = self._known.setdefault((metric, cluster), {})
+        known |= dict.fromkeys(values)
+        for labels in known:
+            gauge.set(float(values.get(labels, 0)), dict(zip(metric.labels, (cluster, *labels), strict=True)))
+
+
+class EvaluationMetrics:
+    """Metrics of this process's evaluations."""
+
+    def __init__(self) -> None:
+        self._gauges = _Gauges()
 
     def record(self, cluster: str, state: AutoscalerState, decision: Decision, orders: Orders) -> None:
         """Record one evaluation; costs nothing if no metrics are exported."""
@@ -31,18 +47,30 @@ class EvaluationMetrics:
             metrics.EVALUATION_SECONDS.name, metrics.EVALUATION_SECONDS.description, metrics.EVALUATION_SECONDS.unit
         )
         histogram.record(orders.seconds, {"cluster": cluster})
-        self._set(meter, metrics.TASKS, cluster, _outcomes(orders))
-        self._set(meter, metrics.UNMET, cluster, {(code.value,): tasks for code, tasks in orders.unmet.items()})
-        self._set(meter, metrics.SLICES, cluster, _slices(state))
-        self._set(meter, metrics.COST_PER_HOUR, cluster, {(): decision.cost_per_hour.before})
-        self._set(meter, metrics.EVALUATED, cluster, {(): datetime.now(UTC).timestamp()})
+        self._gauges.set(meter, metrics.TASKS, cluster, _outcomes(orders))
+        self._gauges.set(meter, metrics.UNMET, cluster, {(code.value,): tasks for code, tasks in orders.unmet.items()})
+        self._gauges.set(meter, metrics.SLICES, cluster, _slices(state))
+        self._gauges.set(meter, metrics.COST_PER_HOUR, cluster, {(): decision.cost_per_hour.before})
+        self._gauges.set(meter, metrics.EVALUATED, cluster, {(): datetime.now(UTC).timestamp()})
 
-    def _set(self, meter: MetricMeter, metric: Metric, cluster: str, values: Mapping[Labels, float]) -> None:
-        gauge = meter.create_gauge_float(metric.name, metric.description, metric.unit)
-        known = self._known.setdefault((metric, cluster), {})
-        known |= dict.fromkeys(values)
-        for labels in known:
-            gauge.set(float(values.get(labels, 0)), dict(zip(metric.labels, (cluster, *labels), strict=True)))
+
+class LocationMetrics:
+    """Which locations have a problem, as every worker reads it from the autoscalers.
+
+    Evaluations do not export it: a cluster may be paused, recover or have nothing to decide for as long as a problem lasts.
+    """
+
+    def __init__(self, meter: MetricMeter) -> None:
+        self._meter = meter
+        self._gauges = _Gauges()
+        self.troubled: set[str] = set()
+        """Clusters that had a location with a problem when they were last read."""
+
+    def record(self, cluster: str, problems: Mapping[str, LocationProblem]) -> None:
+        """Record the problems of a cluster's locations, by their keys."""
+        self.troubled = self.troubled | {cluster} if problems else self.troubled - {cluster}
+        values: dict[Labels, float] = {(key, problem.kind.value): 1 for key, problem in problems.items()}
+        self._gauges.set(self._meter, metrics.LOCATION_PROBLEM, cluster, values)
 
 
 def count_create_error(provider: str, kind: str) -> None:

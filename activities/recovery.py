@@ -5,16 +5,23 @@ from enum import Enum
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
+from temporalio.common import (
+    MetricMeter,
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+)
 from temporalio.service import RPCError
 
 from activities.audit import LocationsCallback
-from activities.metrics import count_failed_look
+from activities.metrics import LocationMetrics, count_failed_look
 from activities.slice_reports import send_reports
 from activities.temporal_reads import (
     gather_limited,
     inventory_id_of,
     inventory_ids,
+    is_running,
     last_state_of,
     lifecycle_of,
     running_slices,
@@ -119,13 +126,18 @@ async def ensure_inventories(
 
 
 async def guard_inventories(
-    client: Client, *, task_queue: str = names.TASK_QUEUE, on_locations: LocationsCallback = lambda _: None
+    client: Client,
+    *,
+    task_queue: str = names.TASK_QUEUE,
+    on_locations: LocationsCallback = lambda _: None,
+    metrics: LocationMetrics | None = None,
 ) -> int:
     """Start every missing inventory of every cluster whose autoscaler runs; how many clusters there are.
 
-    This also restarts an inventory that an operator terminated. A cluster that does not answer does not affect the others; the
-    first error is raised at the end.
+    This also restarts an inventory that an operator terminated, and records which locations have a problem. A cluster that does
+    not answer does not affect the others; the first error is raised at the end.
     """
+    metrics = metrics or LocationMetrics(MetricMeter.noop)
     clusters = [
         execution.id.removeprefix(names.autoscaler_id(""))
         async for execution in client.list_workflows(f"WorkflowType = '{names.AUTOSCALER}' AND ExecutionStatus = 'Running'")
@@ -134,6 +146,8 @@ async def guard_inventories(
     for cluster in clusters:
         try:
             state = await last_state_of(client, cluster)
+            if state is not None:
+                metrics.record(cluster, state.location_problems)
             if state is not None and state.config is not None:
                 locations = await _locations_in_use(client, state, state.config)
                 on_locations(locations)
@@ -143,6 +157,9 @@ async def guard_inventories(
                     errors.append(RuntimeError(f"{key}: {problem}"))
         except Exception as error:  # One broken cluster must not affect the others.
             errors.append(error)
+    for cluster in metrics.troubled.difference(clusters):
+        if not await is_running(client, names.autoscaler_id(cluster)):  # The list may lag.
+            metrics.record(cluster, {})
     if errors:
         raise errors[0]
     return len(clusters)

@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from temporalio.client import Client
+from temporalio.common import MetricMeter
+from temporalio.runtime import Runtime
 from temporalio.worker import Worker
 
 from activities.audit import AuditActivities
@@ -12,6 +14,7 @@ from activities.comeback import EndedAutoscalers
 from activities.doctor import DoctorActivities
 from activities.evaluate import EvaluateActivities
 from activities.handover import HandedOver
+from activities.metrics import LocationMetrics
 from activities.providers.open_providers import Providers
 from activities.provision import ProvisionActivities
 from activities.recovery import RecoveryActivities, guard_inventories
@@ -135,12 +138,21 @@ def assembled(client: Client, settings: Settings) -> Assembly:
         await flush_traces(WORKER)
 
     ended = EndedAutoscalers(client, task_queue=settings.task_queue)
+    metrics = LocationMetrics(_meter(client, settings))
     guards = {
         "search attributes": SearchAttributes(client).keep,
         "ended autoscalers": ended.restart,
-        "inventories": lambda: guard_inventories(client, task_queue=settings.task_queue, on_locations=on_locations),
+        "inventories": lambda: guard_inventories(
+            client, task_queue=settings.task_queue, on_locations=on_locations, metrics=metrics
+        ),
     }
     return Assembly(worker, watches, _own_worker(client, settings, doctor), paced, guards, close)
+
+
+def _meter(client: Client, settings: Settings) -> MetricMeter:
+    """The meter of the process, with the labels that the SDK gives to all others."""
+    runtime = client.service_client.config.runtime or Runtime.default()
+    return runtime.metric_meter.with_additional_attributes({"namespace": client.namespace, "task_queue": settings.task_queue})
 
 
 def _own_worker(client: Client, settings: Settings, doctor: DoctorActivities) -> Worker:

@@ -42,6 +42,7 @@ from penstock.wording import counted
 from workflows import policies
 from workflows.errands import Errands, unless
 from workflows.handover import hand_over
+from workflows.metrics import count_failed_evaluation
 from workflows.queries import QueryAnswers
 from workflows.state_cell import StateCell
 from workflows.ui.cluster_details import cluster_details
@@ -281,6 +282,7 @@ class AutoscalerWorkflow:
             pause = policies.pause_after(self._state.undecided.failures if self._state.undecided is not None else 0)
             at = workflow.now()
             self._apply(EvaluationFailed(at=at, problem=policies.problem_of(error), again_at=at + pause))
+            count_failed_evaluation(self._cluster)
             self._pace = asyncio.create_task(self._pause(pause, revision))
             return
         if orders is None or self._reset_seed is not None:

@@ -21,6 +21,9 @@ EVALUATION_SECONDS = Metric(
     # A small cluster takes milliseconds, a hundred thousand tasks up to a second; the rest is for overloaded workers.
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
+EVALUATION_FAILURES = Metric(
+    "penstock_evaluation_failures", "Evaluations that failed, each counted once with all its attempts.", ("cluster",)
+)
 EVALUATED = Metric(
     "penstock_evaluated_timestamp_seconds", "When this process last evaluated the cluster, in Unix time.", ("cluster",), "s"
 )
@@ -40,6 +43,11 @@ CREATE_ERRORS = Metric("penstock_create_errors", "Failed create calls, by kind."
 DELETIONS_OVERDUE = Metric(
     "penstock_deletions_overdue", "Deletions that exceeded their deadline, each counted once.", ("cluster", "group")
 )
+LOCATION_PROBLEM = Metric(
+    "penstock_location_problem",
+    "1 while a location cannot be watched or listed, by kind of problem; 0 once it can.",
+    ("cluster", "location", "kind"),
+)
 LOCATION_FAILURES = Metric(
     "penstock_location_failures",
     "Failed attempts to list a location, or to start its inventory, by kind.",
@@ -48,6 +56,7 @@ LOCATION_FAILURES = Metric(
 
 METRICS = (
     EVALUATION_SECONDS,
+    EVALUATION_FAILURES,
     EVALUATED,
     TASKS,
     UNMET,
@@ -56,6 +65,7 @@ METRICS = (
     TIME_TO_READY_SECONDS,
     CREATE_ERRORS,
     DELETIONS_OVERDUE,
+    LOCATION_PROBLEM,
     LOCATION_FAILURES,
 )
 

@@ -26,7 +26,15 @@ from activities.evaluate import EvaluateActivities
 from embedded.ports import free_port
 from penstock.client import AutoscalerClient
 from penstock.contract import names
-from penstock.contract.metrics import CREATE_ERRORS, DELETIONS_OVERDUE, LOCATION_FAILURES, METRICS, UNMET
+from penstock.contract.metrics import (
+    CREATE_ERRORS,
+    DELETIONS_OVERDUE,
+    EVALUATION_FAILURES,
+    LOCATION_FAILURES,
+    LOCATION_PROBLEM,
+    METRICS,
+    UNMET,
+)
 from penstock.contract.orders import Orders
 from penstock.model.slices import SliceState
 from tests.activities.waiting import until
@@ -282,7 +290,7 @@ def test_prometheus_scrapes_the_state_of_the_fleet(watched: Working) -> None:
 
 def _without_failures() -> set[str]:
     """Metrics that exist when nothing fails."""
-    failures = (UNMET, CREATE_ERRORS, DELETIONS_OVERDUE, LOCATION_FAILURES)
+    failures = (UNMET, CREATE_ERRORS, DELETIONS_OVERDUE, EVALUATION_FAILURES, LOCATION_PROBLEM, LOCATION_FAILURES)
     return {metric.name for metric in METRICS if metric not in failures}
 
 

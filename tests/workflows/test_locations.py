@@ -186,6 +186,8 @@ def test_an_evaluation_that_fails_every_time_is_shown_and_repeated(machine: Mach
             status = await stage.eventually(autoscaler.status, lambda status: status.undecided is not None)
             assert status.undecided is not None
             assert "no decision today" in status.undecided.problem
+            findings = {each.subject: each for each in (await diagnosed(stage)).findings if not each.ok}
+            assert findings[stage.cluster].message.startswith("not decided on since")
             broken = False
             status = await stage.eventually(autoscaler.status, lambda status: ready(status) == {"small": 1})
             assert status.undecided is None

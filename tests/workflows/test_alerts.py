@@ -1,0 +1,116 @@
+"""Metrics that alerts are made of: locations with a problem, for as long as they have it, and evaluations that fail."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities import evaluate as evaluating
+from activities import recovery as recovering
+from activities.providers.sim import SIM_URL
+from penstock.client import AutoscalerClient
+from penstock.contract.metrics import EVALUATION_FAILURES, LOCATION_PROBLEM
+from penstock.model.cluster import ClusterConfig
+from tests.workflows.machine import Machine
+from tests.workflows.meters import Meters
+from tests.workflows.stage import QUICK, Stage, group, placed, staged
+from worker import serving
+from worker.serving import working
+from worker.settings import Settings
+from workflows import policies
+
+
+@asynccontextmanager
+async def metered(stage: Stage, patched: pytest.MonkeyPatch, meters: Meters) -> AsyncIterator[AutoscalerClient]:
+    """A worker in this process with its own metrics, and the stage's cluster started on its own task queue."""
+    patched.setenv(SIM_URL, stage.machine.url)
+    queue = f"own-{stage.cluster}"
+    async with working(await meters.client(stage.machine.address), Settings(task_queue=queue)):
+        autoscaler = AutoscalerClient(stage.client, stage.cluster, task_queue=queue)
+        await autoscaler.start(stage.config)
+        yield autoscaler
+
+
+def reconfigured(stage: Stage, *groups: dict[str, Any]) -> ClusterConfig:
+    found = [placed(each, stage.cloud.region) for each in groups]
+    return ClusterConfig.model_validate(QUICK | {"cluster": stage.cluster, "groups": found})
+
+
+def test_a_location_that_is_not_watched_is_one_while_it_lasts_also_when_paused_and_after_a_restart_and_zero_after_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = recovering._ensure
+
+    async def refused_in_b(client: Any, location: Any, *rest: Any) -> None:
+        if location.name.endswith("-b"):
+            raise RPCError("WorkflowId length exceeds limit.", RPCStatusCode.INVALID_ARGUMENT, b"")
+        await start(client, location, *rest)
+
+    monkeypatch.setattr(recovering, "_ensure", refused_in_b)
+    monkeypatch.setattr(policies, "RECOVERY_PATIENCE", timedelta(seconds=0.5))
+    monkeypatch.setattr(serving, "GUARD_SECONDS", 0.2)
+
+    async def story() -> None:
+        first, second = Meters(), Meters()
+        good, bad = group(), group("bad", zone="b")
+        async with staged(machine, good, bad, start=False) as stage:
+            problem = (stage.cluster, f"sim/{stage.cloud.zone('b')}", "not_watched")
+
+            async def shown() -> dict[tuple[str, ...], float]:
+                found = second.of(LOCATION_PROBLEM)
+                return {series: value for series, value in found.items() if series[0] == stage.cluster}
+
+            async with metered(stage, monkeypatch, first) as autoscaler:
+                await stage.eventually(lambda: first.read(LOCATION_PROBLEM), lambda seen: seen.get(problem) == 1)
+                await autoscaler.pause("so that nothing is evaluated")
+            async with metered(stage, monkeypatch, second):
+                assert await stage.eventually(shown, bool) == {problem: 1}
+                await autoscaler.apply_config(reconfigured(stage, good))
+                assert await stage.eventually(shown, lambda seen: seen[problem] == 0) == {problem: 0}
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_ended_has_no_location_with_a_problem(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "GUARD_SECONDS", 0.2)
+
+    async def story() -> None:
+        meters = Meters()
+        async with staged(machine, group(), start=False) as stage:
+            await stage.cloud.behave("a", permission_denied="project")
+            async with metered(stage, monkeypatch, meters):
+                problem = (stage.cluster, f"sim/{stage.cloud.zone('a')}", "refused")
+                await stage.eventually(lambda: meters.read(LOCATION_PROBLEM), lambda seen: seen.get(problem) == 1)
+                await stage.workflow.terminate("by hand")
+                await stage.eventually(lambda: meters.read(LOCATION_PROBLEM), lambda seen: seen[problem] == 0)
+
+    asyncio.run(story())
+
+
+def test_every_evaluation_that_fails_is_counted_once_whatever_its_attempts(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "EVALUATE_AGAIN", timedelta(seconds=0.2))
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no decision today")
+
+    monkeypatch.setattr(evaluating, "_measured", failing)
+
+    async def story() -> None:
+        meters = Meters()
+        async with staged(machine, group(), start=False) as stage, metered(stage, monkeypatch, meters) as autoscaler:
+            status = await stage.eventually(autoscaler.status, lambda seen: seen.undecided and seen.undecided.failures >= 2)
+            assert status.undecided is not None
+            counted = await stage.eventually(
+                lambda: meters.read(EVALUATION_FAILURES), lambda seen: seen.get((stage.cluster,), 0) >= 2
+            )
+            now = (await autoscaler.status()).undecided
+            assert now is not None
+            assert counted[stage.cluster,] <= now.failures
+
+    asyncio.run(story())
