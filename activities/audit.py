@@ -8,8 +8,10 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.cloud_calls import answer_to
+from activities.metrics import count_failed_look
 from activities.providers.open_providers import Providers
-from activities.providers.port import Invalid, Listing, Order, PermissionDenied, Provider, ProviderError, Ref
+from activities.providers.port import Invalid, Listing, Order, PermissionDenied, Provider, ProviderError, Ref, Unexpected
 from activities.provision import failure_of
 from activities.slice_reports import REPORTS_AT_ONCE, in_batches, send_reports
 from activities.temporal_reads import (
@@ -116,7 +118,7 @@ class Audit:
 
         async def exists(suspect: tuple[str, str]) -> bool:
             slice_id, group = suspect
-            seen = await self._provider.observe(ref_at(self._location, group, slice_id))
+            seen = await answer_to(self._provider.observe(ref_at(self._location, group, slice_id)), self._location)
             return seen.phase is not Phase.GONE
 
         return dict(zip(groups, await gather_limited(groups.items(), exists), strict=True))
@@ -209,17 +211,19 @@ class AuditActivities:
         if recovery is None or recovery.id != request.recovery:
             return None
         try:
-            provider = await self._providers.of(location.provider, location.settings)
-            listing = await provider.list(location.name, cluster=location.cluster)
+            provider = await answer_to(self._providers.of(location.provider, location.settings), location)
+            listing = await answer_to(provider.list(location.name, cluster=location.cluster), location)
             asked = None if recovery.closing and any(item.is_ours for item in listing.items) else request.recovery
             return await Audit(self._client, provider, location).of(listing, reading, asked=asked)
         except (PermissionDenied, Invalid) as error:
+            count_failed_look(location, type(error).__name__)
             if not was_refused(location, reading.state):
                 await report_refusal(self._client, location, error, asked=request.recovery)
             raise refusal(location, error) from error
         except ProviderError as error:
+            count_failed_look(location, type(error).__name__)
             await self._tell(location, reading, request, str(error))
-            raise ApplicationError(f"{location.key} cannot be listed: {error}", type=type(error).__name__) from error
+            raise silence(location, error) from error
 
     async def _tell(self, location: WatchedLocation, reading: ClusterReading, request: AuditRequest, message: str) -> None:
         """Report once that the cloud does not answer: the recovery waits for it, so the status must say so at once."""
@@ -240,6 +244,16 @@ def refusal(location: WatchedLocation, error: PermissionDenied | Invalid) -> App
         type=type(error).__name__,
         next_retry_delay=timedelta(seconds=location.rules.audit_seconds),
         category=ApplicationErrorCategory.BENIGN,
+    )
+
+
+def silence(location: WatchedLocation, error: ProviderError, *, again: timedelta | None = None) -> ApplicationError:
+    """The error of an attempt without an answer, for Temporal to retry. A defect is logged once, so no attempt repeats it."""
+    return ApplicationError(
+        f"{location.key} cannot be listed: {error}",
+        type=type(error).__name__,
+        next_retry_delay=again,
+        category=ApplicationErrorCategory.BENIGN if isinstance(error, Unexpected) else ApplicationErrorCategory.UNSPECIFIED,
     )
 
 

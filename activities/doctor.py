@@ -14,7 +14,7 @@ from temporalio.service import RPCError
 from activities.clock_skew import worker_clock
 from activities.listings import ask_each
 from activities.providers.open_providers import Providers
-from activities.providers.port import Invalid, PermissionDenied, ProviderError
+from activities.providers.port import Invalid, PermissionDenied, ProviderError, Unexpected
 from activities.providers.runtime import SampleOrder, runtime_of
 from activities.provision import order_of
 from activities.temporal_reads import gather_limited, state_of
@@ -187,4 +187,6 @@ def _fix(error: ProviderError, location: WatchedLocation) -> str:
         return f"give the worker's credentials access to {error.subject}"
     if isinstance(error, Invalid):
         return error.fix or f"correct the provider of the groups in {location.name}: penstock config apply FILE"
+    if isinstance(error, Unexpected):
+        return f"a defect of {location.provider} or its client library, with its traceback in the worker's log: report it"
     return f"check that the worker can reach {location.provider}; it keeps retrying by itself"

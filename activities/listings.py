@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from activities.cloud_calls import answer_to
 from activities.providers.port import ProviderError, Transient
 from penstock.contract.inventories import WatchedLocation
 
@@ -31,7 +32,7 @@ async def ask_each(
                 return Transient(f"not asked, because other locations of {account} do not answer")
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    answer = await ask(location)
+                    answer = await answer_to(ask(location), location)
             except TimeoutError:
                 failures[account] = failures.get(account, 0) + 1
                 return Transient(f"no answer within {ANSWER_SECONDS:g} s")

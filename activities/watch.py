@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError, TemporalError
+from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError
 
 from activities import slice_messages
@@ -21,8 +21,10 @@ from activities.audit import (
     report_refusal,
     report_silence,
     send_location,
+    silence,
     was_refused,
 )
+from activities.cloud_calls import answer_to
 from activities.heartbeats import beating
 from activities.metrics import count_failed_look
 from activities.providers.open_providers import Providers
@@ -36,6 +38,7 @@ from activities.providers.port import (
     RateLimited,
     Sighting,
     Transient,
+    Unexpected,
 )
 from activities.slice_messages import SliceMessages
 from activities.temporal_reads import CachedReadings, ClusterReading, gather_limited, lifecycle_of
@@ -179,7 +182,7 @@ class _Watch:
         """
         ends = time.monotonic() + seconds
         try:
-            provider = await providers.of(self._location.provider, self._location.settings)
+            provider = await answer_to(providers.of(self._location.provider, self._location.settings), self._location)
             while time.monotonic() < ends:
                 if (result := await self._once(provider)) is not None:
                     return result
@@ -192,7 +195,8 @@ class _Watch:
         """One poll, and an audit if one is due; returns the result of the round if either ends it."""
         elapsed, self._looked_at = time.monotonic() - self._looked_at, time.monotonic()
         self._quick_looks_left = max(0, self._quick_looks_left - 1)
-        listing = self._last = await provider.list(self._location.name, cluster=self._location.cluster)
+        listing = await answer_to(provider.list(self._location.name, cluster=self._location.cluster), self._location)
+        self._last = listing
         self._failures, self._silent_since = 0, None
         await self._look(provider, listing, elapsed=elapsed)
         if time.monotonic() - self._audited_at < self._location.rules.audit_seconds and not self._reported_silence:
@@ -201,7 +205,7 @@ class _Watch:
         try:
             return await self._audit(provider, listing)
         except (TemporalError, Transient, RateLimited) as error:
-            activity.logger.warning("%s could not be audited: %s", self._location.key, error)
+            self._note(f"{self._location.key} could not be audited", error)
             return None
 
     async def _failed(self, error: ProviderError, *, most_seconds: float) -> WatchResult:
@@ -217,11 +221,7 @@ class _Watch:
         seconds = min(LONGEST_RETRY_SECONDS, self._location.rules.look_seconds * 2 ** min(self._failures - 1, 10))
         if isinstance(error, RateLimited):
             seconds = min(max(error.retry_after, seconds), most_seconds)
-        raise ApplicationError(
-            f"{self._location.key} cannot be listed: {error}",
-            type=type(error).__name__,
-            next_retry_delay=timedelta(seconds=max(seconds, LEAST_PAUSE_SECONDS)),
-        ) from error
+        raise silence(self._location, error, again=timedelta(seconds=max(seconds, LEAST_PAUSE_SECONDS))) from error
 
     async def _report_silence(self, error: ProviderError) -> None:
         """Report once, after a while, that the cloud does not answer; a report that cannot be sent is repeated."""
@@ -265,7 +265,7 @@ class _Watch:
             self._known, listing.items, asked=self._asked, at=time.time(), rules=rules, elapsed=elapsed
         )
         items = [item for item in listing.items if item.slice_id in {*due}]
-        for seen in await gather_limited(items, lambda item: _health_checked(provider, item)):
+        for seen in await gather_limited(items, lambda item: self._health_checked(provider, item)):
             if seen is not None:
                 sightings[seen.ref.name] = seen
                 self._asked[seen.slice_id] = time.time()
@@ -294,11 +294,28 @@ class _Watch:
     async def _confirmed_gone(self, provider: Provider, notification: Notification) -> Sighting | None:
         """The last sighting of a slice that is no longer listed, with the cloud's reason; None if it still exists by name."""
         try:
-            seen = await provider.observe(ref_at(self._location, notification.group, notification.slice_id))
+            ref = ref_at(self._location, notification.group, notification.slice_id)
+            seen = await answer_to(provider.observe(ref), self._location)
         except ProviderError as error:
-            activity.logger.warning("%s could not be observed: %s", notification.slice_id, error)
+            self._note(f"{notification.slice_id} could not be observed", error)
             return None
         return seen if seen.phase is Phase.GONE else None
+
+    async def _health_checked(self, provider: Provider, item: Sighting) -> Sighting | None:
+        """The resource with its hosts' health; None if it could not be observed, or is gone, which the next listing shows."""
+        try:
+            seen = await answer_to(provider.observe(item.ref), self._location)
+        except ProviderError as error:
+            self._note(f"{item.ref.name} could not be observed", error)
+            return None
+        return None if seen.phase is Phase.GONE else seen.model_copy(update={"checked": True})
+
+    def _note(self, what: str, error: Exception) -> None:
+        """Note a call that failed without ending the round. A defect was logged where it was caught, so it is counted instead."""
+        if isinstance(error, Unexpected):
+            count_failed_look(self._location, type(error).__name__)
+        else:
+            activity.logger.warning("%s: %s", what, error)
 
     async def _audit(self, provider: Provider, listing: Listing) -> WatchResult | None:
         reading = await self._reading()
@@ -390,13 +407,3 @@ class _Watch:
         if await self._wakeups.wait(self._location.cluster, self._location.key, seconds):
             self._quick_looks_left = QUICK_LOOKS
             await asyncio.sleep(max(0.0, self._looked_at + shortest - time.monotonic()))
-
-
-async def _health_checked(provider: Provider, item: Sighting) -> Sighting | None:
-    """The resource with its hosts' health; None if it could not be observed, or is gone, which the next listing shows."""
-    try:
-        seen = await provider.observe(item.ref)
-    except ProviderError as error:
-        activity.logger.warning("%s could not be observed: %s", item.ref.name, error)
-        return None
-    return None if seen.phase is Phase.GONE else seen.model_copy(update={"checked": True})

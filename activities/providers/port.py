@@ -122,6 +122,13 @@ class Transient(ProviderError):
     """A failure that may pass, or no answer. The call may have taken effect: repeat it."""
 
 
+class Unexpected(Transient):
+    """A defect of the provider or its client library: its call raised an exception that is none of these.
+
+    Callers raise it, providers never do.
+    """
+
+
 class PermissionDenied(ProviderError):
     """The credentials have no access to the zone, region or project named by `subject`."""
 

@@ -50,7 +50,7 @@ LOCATION_PROBLEM = Metric(
 )
 LOCATION_FAILURES = Metric(
     "penstock_location_failures",
-    "Failed attempts to list a location, or to start its inventory, by kind.",
+    "Failed attempts to list a location or to start its inventory, and defects in other calls there, by kind.",
     ("cluster", "location", "kind"),
 )
 

@@ -1,17 +1,26 @@
-"""Reports of audits as signals of bounded size."""
+"""Reports of audits: signals of bounded size, and what they say of a cloud that gives no answer."""
 
 import asyncio
+import logging
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.testing import ActivityEnvironment
 
-from activities import slice_reports
-from activities.audit import parts_of
+from activities import audit as auditing
+from activities import cloud_calls, slice_reports
+from activities.audit import AuditActivities, parts_of
+from activities.providers.open_providers import Providers
 from activities.slice_reports import HOSTS_AT_ONCE, REPORTS_AT_ONCE
-from penstock.contract.inventories import LocationReport
+from activities.temporal_reads import CachedReadings, ClusterReading
+from penstock.contract.answers import ProblemKind
+from penstock.contract.inventories import LocationReport, WatchedLocation
+from penstock.contract.requests import AuditRequest
 from penstock.contract.slices import SliceReport, SliceReports
+from penstock.core.state.state import AutoscalerState, Recovery
 from penstock.model.failures import Phase
 from penstock.model.location import Location
 from penstock.model.sightings import Host, HostAddress, Labels, Ref, Sighting
@@ -75,3 +84,47 @@ def test_reports_of_slices_are_sent_in_signals_that_fit_whatever_their_number_of
     asyncio.run(slice_reports.send_reports(cast(Client, None), "c", reports))
     assert [report for message in sent for report in message.reports] == reports
     assert max(len(message.model_dump_json()) for message in sent) < 500_000
+
+
+class _Defective:
+    """A provider with a defect in its listing."""
+
+    async def of(self, _kind: str, _settings: Any) -> "_Defective":
+        return self
+
+    async def list(self, _location: str, *, cluster: str) -> Any:
+        raise ValueError(f"no number in {cluster}")
+
+
+def test_a_defect_of_a_provider_is_told_to_the_recovery_that_waits_and_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = AutoscalerState(recovery=Recovery(id="r", reason="reset", since=NOW))
+    told: list[LocationReport] = []
+    counted: list[str] = []
+
+    async def reading(_cluster: str, *, oldest_seconds: float) -> ClusterReading:
+        known = {one.location.key: one.problem for one in told if one.problem is not None}
+        return ClusterReading(state.model_copy(update={"location_problems": known}), {})
+
+    async def send(_client: Client, _cluster: str, report: LocationReport) -> None:
+        told.append(report)
+
+    nobody = cast(Client, None)
+    activities = AuditActivities(nobody, cast(Providers, _Defective()), CachedReadings(nobody))
+    monkeypatch.setattr(activities._readings, "of", reading)
+    monkeypatch.setattr(auditing, "send_location", send)
+    monkeypatch.setattr(auditing, "count_failed_look", lambda _location, kind: counted.append(kind))
+    monkeypatch.setattr(cloud_calls, "_LOGGED", {})
+    request = AuditRequest(location=WatchedLocation.of(HERE, cluster="c"), recovery="r")
+    with caplog.at_level(logging.DEBUG, logger="temporalio.activity"):
+        for _ in range(3):
+            with pytest.raises(ApplicationError) as failed:
+                asyncio.run(ActivityEnvironment().run(activities.audit, request))
+            assert (failed.value.type, failed.value.category) == ("Unexpected", ApplicationErrorCategory.BENIGN)
+    (report,) = told
+    assert report.problem is not None
+    assert (report.problem.kind, report.problem.message) == (ProblemKind.NO_ANSWER, "ValueError: no number in c")
+    assert report.asked == "r"
+    assert counted == ["Unexpected"] * 3
+    assert len(caplog.records) == 1

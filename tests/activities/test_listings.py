@@ -7,7 +7,7 @@ import pytest
 
 from activities import listings
 from activities.listings import GIVE_UP_AFTER, ask_each
-from activities.providers.port import ProviderError, Transient
+from activities.providers.port import ProviderError, Transient, Unexpected
 from penstock.contract.inventories import WatchedLocation
 
 MANY = 2000
@@ -52,3 +52,15 @@ def test_a_few_bad_locations_of_a_cloud_that_answers_are_errors_of_their_own() -
     assert sum(answer == "listed" for answer in found) == MANY // 10
     assert {str(answer) for answer in found if isinstance(answer, ProviderError)} == {"no answer"}
     assert MANY // 10 > GIVE_UP_AFTER
+
+
+def test_a_defect_at_one_location_is_the_answer_of_that_location_only() -> None:
+    async def ask(location: WatchedLocation) -> str:
+        if location.name == "z1":
+            raise ValueError("no number")
+        return location.name
+
+    first, second, third = asyncio.run(ask_each(locations("sim", 3), ask))
+    assert (first, third) == ("z0", "z2")
+    assert isinstance(second, Unexpected)
+    assert str(second) == "ValueError: no number"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from activities.providers.port import Unexpected
 from penstock.contract.answers import ProblemKind
-from penstock.contract.metrics import EVALUATION_FAILURES, LOCATION_PROBLEM, METRICS
+from penstock.contract.metrics import EVALUATION_FAILURES, LOCATION_FAILURES, LOCATION_PROBLEM, METRICS
 from workflows import policies
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,7 +65,13 @@ def test_the_alert_on_evaluations_fires_from_the_first_failure_until_none_is_rep
     assert minutes * 60 >= apart + SCRAPES_SECONDS
 
 
-@pytest.mark.parametrize("alert", ["PenstockDeletionOverdue", "PenstockLocationFails", "PenstockEvaluationsFail"])
+@pytest.mark.parametrize(
+    "alert", ["PenstockDeletionOverdue", "PenstockLocationFails", "PenstockProviderDefect", "PenstockEvaluationsFail"]
+)
 def test_the_manual_of_symptoms_says_what_to_do_about_an_alert(alert: str) -> None:
     assert alert in ALERTS
     assert f"an alert `{alert}` |" in OPERATIONS
+
+
+def test_the_alert_on_defects_is_on_the_kind_under_which_they_are_counted() -> None:
+    assert f'{LOCATION_FAILURES.name}{{kind="{Unexpected.__name__}"}}' in ALERTS["PenstockProviderDefect"]["expr"]

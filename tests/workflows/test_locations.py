@@ -12,6 +12,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities import evaluate as evaluating
 from activities import recovery as recovering
 from activities import watch as watching
+from activities.providers.port import Listing
+from activities.providers.sim import SimProvider
 from penstock.client import AutoscalerClient
 from penstock.contract import names
 from penstock.contract.answers import ClusterStatus, DoctorReport, ProblemKind, Verdict
@@ -100,6 +102,40 @@ def test_a_cloud_that_does_not_answer_is_shown_with_its_time_and_the_others_go_o
 
             await autoscaler.apply_config(reconfigured(stage, good, dark))
             await stage.eventually(autoscaler.status, lambda status: not status.locations)
+
+    asyncio.run(story())
+
+
+def test_a_defect_of_a_provider_is_shown_in_status_and_doctor_and_ends_with_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "SILENCE_SECONDS", 0.2)
+    listed, broken = SimProvider.list, True
+
+    async def defective(self: SimProvider, location: str, *, cluster: str) -> Listing:
+        if broken and location.endswith("-b"):
+            raise ValueError("invalid literal for int() with base 10: 'x'")
+        return await listed(self, location, cluster=cluster)
+
+    monkeypatch.setattr(SimProvider, "list", defective)
+    monkeypatch.setattr(policies, "RECOVERY_PATIENCE", timedelta(seconds=0.5))
+    good, bad = group(min_slices=1), group("bad", zone="b", min_slices=1)
+
+    async def story() -> None:
+        nonlocal broken
+        async with staged(machine, good, bad, start=False) as stage, served_here(stage, monkeypatch):
+            autoscaler, key = autoscaler_of(stage), f"sim/{stage.cloud.zone('b')}"
+            status = await stage.eventually(
+                autoscaler.status, lambda status: ready(status) == {"small": 1} and key in status.locations
+            )
+            problem, said = status.locations[key], "ValueError: invalid literal for int() with base 10: 'x'"
+            assert (problem.kind, problem.message) == (ProblemKind.NO_ANSWER, said)
+            findings = [each for each in (await diagnosed(stage)).findings if each.subject == f"{stage.cluster}: {key}"]
+            assert [said in each.message for each in findings] == [True, True]
+            assert "a defect of sim" in findings[1].fix
+            broken = False
+            status = await stage.eventually(autoscaler.status, lambda status: ready(status) == {"small": 1, "bad": 1})
+            assert status.locations == {}
 
     asyncio.run(story())
 
