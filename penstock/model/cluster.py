@@ -91,6 +91,9 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?")
 
 FINGERPRINT_DIGITS = 8
 """Hexadecimal digits of a fingerprint: it tells apart the few ways in which slices of one group were made."""
+LONGEST_VARIANT = 63
+"""The same for variants of devices. Google's longest name of an accelerator has about thirty characters."""
+_VARIANT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.+]*[A-Za-z0-9+])?")
 
 LONGEST_ADDRESS = 300
 """Characters of the address of an API server."""
@@ -141,6 +144,18 @@ class GroupDevice(Value):
 
     type: DeviceType = DeviceType.CPU
     variant: str | None = None
+
+    @field_validator("variant")
+    @classmethod
+    def _variant_fits_ids_and_urls(cls, variant: str | None) -> str | None:
+        if variant == "":
+            raise ValueError("is empty; write it like v5litepod-16 or h100, or leave it out")
+        if variant is not None and (len(variant) > LONGEST_VARIANT or ".." in variant or not _VARIANT.fullmatch(variant)):
+            raise ValueError(
+                f"{shortened(repr(variant), 60)} may have only letters, digits and - _ . +, with a letter or digit first and no "
+                f"- _ . last, and at most {LONGEST_VARIANT} characters; write it like v5litepod-16 or h100"
+            )
+        return variant
 
 
 class ProviderConfig(Value):

@@ -11,7 +11,7 @@ _CUBE = 64
 """Chips of a cube, the torus that larger slices are built from."""
 _LITE_SINGLE_HOST = (1, 4, 8)
 _LITE_MULTI_HOST = (16, 32, 64, 128, 256)
-_VARIANT = re.compile(r"(v4|v5p|v5litepod|v6e)-(\d+)")
+_VARIANT = re.compile(r"(v4|v5p|v5litepod|v6e)-([0-9]{1,9})")
 
 
 class TpuVariant(NamedTuple):

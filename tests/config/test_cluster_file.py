@@ -110,11 +110,48 @@ def test_a_problem_of_a_name_lists_the_characters_that_names_may_have(tmp_path: 
         (f"provider: {{kind: gce, project: {'p' * 101}}}", "at most 100 characters; write the id of the account"),
         ("provider: {kind: gce, project: [a]}", "write the id of the account, such as my-project"),
         (f"provider: {{kind: {'k' * 64}}}", "groups[0].provider.kind: should be at most 63 characters long"),
+        (f"device: {{type: gpu, variant: {'h' * 64}}}", "groups[0].device.variant: 'hhhh"),
+        (f"device: {{type: gpu, variant: {'h' * 100_000}}}", "and at most 63 characters; write it like v5litepod-16 or h100"),
+        (f"device: {{type: tpu, variant: v4-{'8' * 5_000}}}", "groups[0].device.variant: 'v4-8888"),
+        (
+            "device: {type: gpu, variant: nvidia/l4}",
+            "groups[0].device.variant: 'nvidia/l4' may have only letters, digits and - _ . +, with a letter or digit first",
+        ),
+        ("device: {type: gpu, variant: H100 80GB}", "'H100 80GB' may have only"),
+        ('device: {type: gpu, variant: "h100\\n"}', "'h100\\n' may have only"),
+        ("device: {type: gpu, variant: v5litepod-..-16?}", "'v5litepod-..-16?' may have only"),
+        ("device: {type: gpu, variant: ''}", "groups[0].device.variant: is empty; write it like v5litepod-16 or h100, or leave"),
     ],
 )
 def test_names_that_become_part_of_an_id_or_url_are_checked_with_the_fix(tmp_path: Path, fields: str, message: str) -> None:
     found = problems(tmp_path, f"cluster: demo\ngroups:\n{GROUP}, {fields}}}\n")
     assert any(message in problem for problem in found), found
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "v5litepod-16",
+        "v6e-256",
+        "tpu7x-64",
+        "nvidia-l4",
+        "nvidia-tesla-v100",
+        "nvidia-h100-mega-80gb",
+        "H100",
+        "A100-80GB",
+        "NVIDIA-H100-80GB-HBM3",
+        "ct5lp-hightpu-4t",
+        "gb200.nvl72",
+        "rtx_6000",
+        "mi300x",
+        "l40s+",
+        "4090",
+    ],
+)
+def test_the_names_that_clouds_and_tools_give_to_accelerators_are_variants(tmp_path: Path, variant: str) -> None:
+    group = f"{{name: a, device: {{type: gpu, variant: '{variant}'}}, host: {{cpu: 4, gpu: 8}}, max_slices: 1}}"
+    path = write(tmp_path, f"cluster: demo\ngroups:\n  - {group}\n")
+    assert load_cluster(path).config.groups[0].device.variant == variant
 
 
 def test_an_attribute_is_a_finite_number_or_a_word(tmp_path: Path) -> None:

@@ -54,6 +54,111 @@ def test_a_mistake_is_reported_with_its_field_and_its_fix(name: str) -> None:
     assert expected in str(raised.value)
 
 
+NAMES = ("machine_type", "disk_type", "runtime_version")
+PATHS = ("network", "subnetwork", "image", "placement_policy", "reservation")
+OTHERS = {"service_account": "workers@my-project.iam.gserviceaccount.com", "tags": ["web"], "scopes": ["https://a/b"]}
+BAD_ENDS = ("/../x", "/..", "..", "?x=1", "#x", " x", "\n", "\x00x", "%2e%2e", "\\x", "//x", "/", "é", "x" * 600)
+"""Ends that a name in a URL cannot have."""
+
+
+def with_setting(key: str, value: Any) -> tuple[type[TpuSettings] | type[ComputeSettings], dict[str, Any]]:
+    """A group with one more setting, and what that needs beside it."""
+    model, given = (TpuSettings, TPU) if key == "runtime_version" else (ComputeSettings, GCE)
+    needs = {"capacity": "reserved"} if key == "reservation" else {}
+    return model, given | needs | {key: value}
+
+
+@pytest.mark.parametrize("end", BAD_ENDS)
+@pytest.mark.parametrize("key", [*NAMES, *PATHS])
+def test_a_name_that_becomes_part_of_a_url_is_refused_with_its_field_and_its_fix(key: str, end: str) -> None:
+    model, given = with_setting(key, f"hunter2{end}")
+    with pytest.raises(Invalid) as raised:
+        read(model, given)
+    assert f"provider.{key}: may have only" in str(raised.value)
+    assert "; write" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "end"),
+    [(key, end) for key in OTHERS for end in BAD_ENDS if (key, end) != ("scopes", "/")],  # Some of Google's scopes end with it.
+)
+def test_identities_scopes_and_tags_are_refused_with_their_field_and_their_fix(key: str, end: str) -> None:
+    good = OTHERS[key]
+    given = f"{good}{end}" if isinstance(good, str) else [f"{good[0]}{end}"]
+    with pytest.raises(Invalid, match=rf"provider\.{key}(\.0)?: may have only .*; write"):
+        read(ComputeSettings, GCE | {key: given})
+
+
+@pytest.mark.parametrize("key", ["startup script", "a/b", "a\n", "x" * 129, "x" * 100_000, ""])
+def test_keys_of_metadata_are_those_that_google_takes(key: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        read(ComputeSettings, GCE | {"metadata": {key: "x"}})
+    (line,) = str(raised.value).splitlines()
+    assert line.startswith("the group's provider cannot be used: provider.metadata.")
+    assert ": may have only letters, digits, - and _" in line
+    assert len(line) < 300
+    assert read(ComputeSettings, GCE | {"metadata": {"serial-port-enable_2": "x"}}).metadata == {"serial-port-enable_2": "x"}
+
+
+_API = "https://www.googleapis.com/compute/v1/projects"
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        (
+            "machine_type",
+            [*GPU_MACHINES, "n2-custom-4-8192-ext", "custom-4-5120", "e2-small", "ct5lp-hightpu-4t", "x4-megamem-960-metal"],
+        ),
+        ("disk_type", ["pd-ssd", "pd-balanced", "hyperdisk-balanced"]),
+        ("runtime_version", ["v2-alpha-tpuv5-lite", "tpu-ubuntu2204-base", "tpu-vm-tf-2.16.1-pod-pjrt", "my_runtime"]),
+        (
+            "network",
+            [
+                "default",
+                "global/networks/n",
+                "projects/p/global/networks/n",
+                f"{_API}/p/global/networks/n",
+                "projects/example.com:my-project/global/networks/n",
+            ],
+        ),
+        (
+            "subnetwork",
+            ["regions/us-west4/subnetworks/s", "projects/p/regions/r/subnetworks/s", f"{_API}/p/regions/r/subnetworks/s"],
+        ),
+        (
+            "image",
+            [
+                "family/debian-12",
+                "global/images/my-image",
+                "global/images/family/f",
+                "projects/p/global/images/family/debian-12",
+                f"{_API}/debian-cloud/global/images/debian-12-bookworm-v20240110",
+            ],
+        ),
+        ("placement_policy", ["projects/p/regions/r/resourcePolicies/compact", "compact"]),
+        (
+            "reservation",
+            [
+                "mine",
+                "projects/q/reservations/ours",
+                "projects/q/locations/us-west4-a/reservations/ours",
+                "projects/q/reservations/ours/reservationBlocks/b/reservationSubBlocks/c",
+            ],
+        ),
+        ("service_account", ["default", "123-compute@developer.gserviceaccount.com", "w@p.example.com.iam.gserviceaccount.com"]),
+        ("tags", [["web", "allow-health-checks"]]),
+        ("scopes", [["https://www.googleapis.com/auth/devstorage.read_only", "https://mail.google.com/", "cloud-platform"]]),
+    ],
+)
+def test_what_google_documents_is_accepted(key: str, values: list[Any]) -> None:
+    for value in values:
+        model, given = with_setting(key, value)
+        found = getattr(read(model, given), key)
+        assert (list(found) if isinstance(value, list) else found) == value
+
+
 @pytest.mark.parametrize(("given", "port"), [({}, "8080"), ({"health_port": 9090}, "9090")])
 def test_hosts_receive_the_port_of_their_health_check(given: dict[str, int], port: str) -> None:
     settings = GCE | {"startup_script": "serve"} | given

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 
 from activities.providers.gcp.naming import RESERVED
+from activities.providers.gcp.references import LONGEST_KEY, MetadataKey, Name, Path, Reservation, Scope, ServiceAccount, Tag
 from activities.providers.port import Invalid, Order
 from penstock.model.units import Bytes, Positive, Seconds
 from penstock.model.value import Value
-from penstock.wording import did_you_mean
+from penstock.wording import did_you_mean, shortened
 
 DEFAULT_HEALTH_PORT = 10001
 """A port that nothing on Google's images listens on; the start-up script gets it as PENSTOCK_HEALTH_PORT."""
@@ -27,6 +28,8 @@ LONGEST_RUN_SECONDS = 7 * 86400.0
 DEFAULT_DISK_BYTES = 100 << 30
 """Space for an image of tens of gigabytes and its layers."""
 
+_OF_THE_KEY = "[key]"
+"""What pydantic appends to the path of a dictionary's key."""
 _LABEL_KEY = r"^[a-z][a-z0-9_-]{0,62}$"
 _LABEL_VALUE = r"^[a-z0-9_-]{0,63}$"
 
@@ -107,20 +110,20 @@ class Connection(_Health):
 class _Settings(Connection):
     """The settings that both kinds have."""
 
-    network: Text | None = None
-    subnetwork: Text | None = None
+    network: Path | None = None
+    subnetwork: Path | None = None
     external_ips: bool = False
-    service_account: Text | None = None
-    scopes: tuple[str, ...] = ("https://www.googleapis.com/auth/cloud-platform",)
-    tags: tuple[str, ...] = ()
+    service_account: ServiceAccount | None = None
+    scopes: tuple[Scope, ...] = ("https://www.googleapis.com/auth/cloud-platform",)
+    tags: tuple[Tag, ...] = ()
     labels: dict[Annotated[str, Field(pattern=_LABEL_KEY)], Annotated[str, Field(pattern=_LABEL_VALUE)]] = Field(
         default_factory=dict
     )
     startup_script: SecretText | None = None
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], SecretText] = Field(default_factory=dict)
-    metadata: dict[Text, SecretText] = Field(default_factory=dict)
+    metadata: dict[MetadataKey, SecretText] = Field(default_factory=dict)
     capacity: Capacity | None = None
-    reservation: Text | None = None
+    reservation: Reservation | None = None
     create_wait_seconds: Seconds = Field(default=DEFAULT_CREATE_WAIT_SECONDS, alias="create_wait")
 
     @field_validator("labels", "metadata")
@@ -152,18 +155,18 @@ class _Settings(Connection):
 class TpuSettings(_Settings):
     """A group of Cloud TPU slices."""
 
-    runtime_version: Text | None = None
+    runtime_version: Name | None = None
     valid_until_seconds: Annotated[Seconds, Field(gt=0)] | None = Field(default=None, alias="valid_until")
 
 
 class ComputeSettings(_Settings):
     """A group of Compute Engine machines."""
 
-    image: Text
-    machine_type: Text | None = None
+    image: Path
+    machine_type: Name | None = None
     disk_bytes: Annotated[Bytes, Field(ge=10 << 30)] = Field(default=DEFAULT_DISK_BYTES, alias="disk")
-    disk_type: Text | None = None
-    placement_policy: Text | None = None
+    disk_type: Name | None = None
+    placement_policy: Path | None = None
     max_run_seconds: Annotated[Seconds, Field(ge=30)] | None = Field(default=None, alias="max_run_duration")
     valid_until_seconds: Annotated[Seconds, Field(ge=90, le=DEFAULT_QUEUE_SECONDS)] = Field(
         default=DEFAULT_QUEUE_SECONDS, alias="valid_until"
@@ -179,9 +182,14 @@ def read(model: type[S], given: Mapping[str, JsonValue]) -> S:
         raise Invalid(f"the group's provider cannot be used: {problems}") from None
 
 
+def _readable(key: str) -> str:
+    """A key of a file as a message shows it, whatever it is."""
+    return shortened(key if key.isprintable() else repr(key), LONGEST_KEY)
+
+
 def _problem(detail: Any, model: type[Connection]) -> str:
     """One mistake, without the value: it may be a secret that was written instead of its reference."""
-    where = ".".join(str(part) for part in ("provider", *detail["loc"]))
+    where = ".".join(("provider", *(_readable(str(part)) for part in detail["loc"] if part != _OF_THE_KEY)))
     if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
         known = [field.alias or name for name, field in model.model_fields.items()]
         return f"{where}: unknown key; {did_you_mean(str(detail['loc'][0]), sorted(known), noun='known keys')}"
