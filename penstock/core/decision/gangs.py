@@ -243,7 +243,7 @@ def _ready_for(
 ) -> Iterator[tuple[_Position, HostBin]]:
     """READY hosts, with their positions, that can take a number of tasks, in order, without the chosen ones."""
     index, bound = plan.ready_index, cursor.bound(plan.fleet.layout, tasks)
-    hopeless = plan.fleet.alone_bits if cursor.exclusive and tasks > 1 else 0
+    hopeless = plan.fleet.alone_bits if cursor.exclusive and tasks > (cursor.per_host or 1) else 0
     for tier, groups in enumerate(plan.ready_tiers(cursor.candidates)):
         groups &= ~hopeless
         i = index.first(0, bound, groups) if groups else NONE

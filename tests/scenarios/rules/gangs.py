@@ -133,6 +133,10 @@ SPREAD_AND_PACK = (
     .group("g", tpu=8)
     .wants(1, tpu=4, gang=2, gang_placement="pack")
     .expects(placed={"g": 1}, launches={"g": 2}),
+    scenario("a pack gang on TPU chips puts tasks_per_host tasks on a READY host that it takes alone")
+    .group("g", tpu=8, hosts=3, idle=1)
+    .wants(3, tpu=4, gang=2, gang_placement="pack", tasks_per_host=2)
+    .expects(placed={"g": 3}, tiers={"g": {READY: 3}}, launches={}),
     scenario("a pack gang on TPU chips puts more tasks on a host if the group has shared_tpu")
     .group("g", tpu=8, shared_tpu=True)
     .wants(1, tpu=4, gang=2, gang_placement="pack")
