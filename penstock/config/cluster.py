@@ -17,6 +17,10 @@ T = TypeVar("T", bound=BaseModel)
 N = TypeVar("N", int, float)
 
 
+REPLACEMENT = ("max_unavailable", "window", "replace_drifted", "return_home", "consolidation", "degraded_after", "max_age")
+"""Keys of replacement and consolidation, of the cluster or of groups. No decision reads them yet."""
+
+
 class LoadedCluster(NamedTuple):
     """A configuration, and warnings about values that are valid but look wrong."""
 
@@ -46,7 +50,22 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
     if config is None or problems:
         raise BadInput(sorted(problems, key=lambda problem: problem.line or 0))
     warnings = [problem for problem, binding in contradictions if not binding]
-    return LoadedCluster(config, (*warnings, *_without_a_way_home(document, config)))
+    return LoadedCluster(config, (*warnings, *_without_a_way_home(document, config), *_without_effect(document, data)))
+
+
+def _without_effect(document: Document, data: dict[str, Any]) -> list[Problem]:
+    """Keys that are set and change nothing yet."""
+    groups = data.get("groups")
+    parts: list[tuple[tuple[str | int, ...], Any]] = [((), data)]
+    parts += [(("groups", i), group) for i, group in enumerate(groups if isinstance(groups, list) else ())]
+    message = "has no effect yet: slices are not replaced or consolidated in this version"
+    return [
+        document.problem((*where, key), message)
+        for where, part in parts
+        if isinstance(part, dict)
+        for key in REPLACEMENT
+        if key in part
+    ]
 
 
 def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,8 +11,10 @@ from pydantic import BeforeValidator, Field, ValidationError
 from penstock.config.documents import Document, read_document
 from penstock.config.problems import BadInput, Problem, problems_of
 from penstock.model.cluster import MOST_SLICES, ClusterConfig, Where
+from penstock.model.elasticity import Drive
+from penstock.model.pressure import PressureReport, PressureState
 from penstock.model.slices import Health, HostUsage, RecentLaunch, Slice, SliceUsage, StandingRequest
-from penstock.model.units import Moment, Positive
+from penstock.model.units import Count, Moment, Positive
 from penstock.model.value import Value
 from penstock.wording import similar
 
@@ -39,14 +42,36 @@ class SliceItem(Slice):
         return [Slice.model_construct(**fields | {"id": name}) for name in names]
 
 
+class PressureItem(PressureReport):
+    """The last report on a group that pressure drives, and what followed from the reports so far."""
+
+    at: Moment | None = None
+    """When the report was received; if it is absent, now."""
+    desired: Count | None = None
+    """Slices that the group should have by the reports before; if it is absent, those that it has."""
+    acted_at: Moment | None = None
+    """When reports last changed `desired`."""
+    idle_from: Moment | None = None
+    """Since when nothing runs and nothing waits; if it is absent, since the report."""
+
+    def state(self, now: datetime) -> PressureState:
+        """The state of the group at a time."""
+        at = self.at or now
+        report = PressureReport.model_construct(**{name: getattr(self, name) for name in PressureReport.model_fields})
+        idle_from = (self.idle_from or at) if report.idle else None
+        return PressureState(report=report, at=at, desired=self.desired, acted_at=self.acted_at, idle_from=idle_from)
+
+
 class SlicesFile(Value):
-    """Slices, usage, health and standing requests at one time. Slices are listed in the order in which they were ordered."""
+    """Slices, usage, health, standing requests and pressure at one time. Slices are listed as they were ordered."""
 
     now: Moment | None = None
     slices: tuple[SliceItem, ...] = ()
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
     launched: tuple[RecentLaunch, ...] = ()
+    pressure: dict[str, PressureItem] = Field(default_factory=dict)
+    """By group."""
 
     def all_slices(self) -> tuple[Slice, ...]:
         """Every slice, repeated ones one by one."""
@@ -64,7 +89,7 @@ class LoadedSlices(NamedTuple):
     document: Document
 
     def check(self, config: ClusterConfig) -> tuple[Problem, ...]:
-        """Raise `BadInput` for usage that does not fit its group; returns warnings."""
+        """Raise `BadInput` for usage or pressure that does not fit its group; returns warnings."""
         groups = {group.name: group for group in config.groups}
         problems = []
         for i, item in enumerate(self.content.slices):
@@ -75,6 +100,11 @@ class LoadedSlices(NamedTuple):
             if given != group.hosts_per_slice and (given != 1 or item.usage[0].reserved is not None):
                 message = f"{given} given, but a slice of {group.name} has {group.hosts_per_slice} hosts; give one for each"
                 problems.append(self.document.problem(("slices", i, "usage"), message))
+        for name in self.content.pressure:
+            driven = groups.get(name)
+            if driven is not None and driven.drive is not Drive.PRESSURE:
+                message = f"{name} is driven by entries; remove it here, or set drive: pressure and slots_per_slice for the group"
+                problems.append(self.document.problem(("pressure", name), message))
         if problems:
             raise BadInput(problems)
         return tuple(self._warnings(groups))
@@ -82,6 +112,7 @@ class LoadedSlices(NamedTuple):
     def _warnings(self, groups: Mapping[str, object]) -> Iterator[Problem]:
         named: list[tuple[Where, str]] = [(("slices", i, "group"), item.group) for i, item in enumerate(self.content.slices)]
         named += [(("health", name), name) for name in self.content.health]
+        named += [(("pressure", name), name) for name in self.content.pressure]
         for where, name in named:
             if name not in groups:
                 close = similar(name, groups)

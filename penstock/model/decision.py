@@ -1,5 +1,6 @@
 """The decision: placements, launches, drains, unmet demand, deferred slices, and the reason for each."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ class Code(StrEnum):
     DEVICE_MISMATCH = "device_mismatch"
     VARIANT_MISMATCH = "variant_mismatch"
     CONSTRAINT_MISMATCH = "constraint_mismatch"
+    DRIVEN_BY_PRESSURE = "driven_by_pressure"
     AT_MAX = "at_max"
     CLUSTER_AT_MAX = "cluster_at_max"
     POOL_EXHAUSTED = "pool_exhausted"
@@ -156,10 +158,14 @@ class KeptCode(StrEnum):
     UNTRIED = "untried"
     """Demand that may need it was not placed, because the evaluation's budget of work ran out."""
     HEAD = "head"
-    """It is the oldest of a group with `protect_first`."""
+    """It is the oldest of a group with `protect_first`, or of one that pressure drives."""
+    UNCONFIRMED = "unconfirmed"
+    """Nobody confirmed its last drain for pressure, and no newer report has come."""
     PROTECTED = "protected"
     """An operator keeps it."""
     DO_NOT_DISRUPT = "do_not_disrupt"
+    CORDONED = "cordoned"
+    """An operator cordoned it: nothing is placed on it, and it counts as in use."""
     GANG = "gang"
     """It is held for an incomplete gang."""
     STOCKOUT = "stockout"
@@ -168,6 +174,8 @@ class KeptCode(StrEnum):
     """Its replacement is not READY yet."""
     BUDGET = "budget"
     WINDOW = "window"
+    TAKEN_BACK = "taken_back"
+    """Its drain is cancelled: something needs it again."""
     LAUNCHING = "launching"
     """Its group launches slices in this decision."""
     LATER = "later"
@@ -182,6 +190,14 @@ class KeptReason(Value):
 
     code: KeptCode
     text: str
+
+
+class Withheld(NamedTuple):
+    """A slice that its group could spare and that something keeps, and until when, if time alone ends that."""
+
+    slice_id: str
+    code: KeptCode
+    until: datetime | None = None
 
 
 class Kept(Value):
@@ -269,10 +285,16 @@ class Decision(Value):
     """Slices whose drains are cancelled, because something needs them: they serve again."""
     unneeded: tuple[str, ...] = ()
     """Slices on their way that nothing needs now. They are called off if that lasts."""
-    kept: tuple[Kept, ...] = ()
-    """Slices that stay, with the reasons."""
+    withheld: tuple[Withheld, ...] = ()
+    """Slices that their groups could spare and that something keeps."""
+    holding: dict[str, int] = Field(default_factory=dict)
+    """Tasks that are placed on existing slices, by slice id; 0 for a gang that takes whole slices."""
+    standing_slices: dict[str, int] = Field(default_factory=dict)
+    """Slices that standing requests need together, by group."""
     desired: dict[str, int] = Field(default_factory=dict)
     """Slices that reports of pressure want, by group."""
+    waiting_since: dict[str, Moment] = Field(default_factory=dict)
+    """Since when gangs of a shape have been unmet, by the digest of the shape: the next snapshot says so again."""
     groups: tuple[GroupDecision, ...] = ()
     pools: tuple[PoolDecision, ...] = ()
     standing: tuple[StandingOutcome, ...] = ()

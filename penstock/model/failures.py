@@ -4,10 +4,11 @@ from enum import StrEnum
 from math import isfinite
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from penstock.model.units import Moment
 from penstock.model.value import Value
+from penstock.wording import clipped
 
 
 class Phase(StrEnum):
@@ -60,11 +61,19 @@ def _clamped(seconds: float) -> float:
     return min(max(float(seconds), 0.0), LONGEST_WAIT_SECONDS) if isfinite(float(seconds)) else LONGEST_WAIT_SECONDS
 
 
+LONGEST_MESSAGE = 500
+"""Characters kept of a failure's message: the state holds dozens of failures, and a proxy may answer with a whole page."""
+
+
+def _clipped(message: str) -> str:
+    return clipped(message, LONGEST_MESSAGE)
+
+
 class Failure(Value):
     """One failure. `scope` and `subject` say what a refusal applies to; `retry_after_seconds` is the wait of a rate limit."""
 
     kind: FailureKind
-    message: str = ""
+    message: Annotated[str, AfterValidator(_clipped)] = ""
     scope: Scope | None = None
     subject: str = ""
     retry_after_seconds: Annotated[float, BeforeValidator(_clamped)] = 0.0

@@ -6,7 +6,10 @@ from penstock.model.value import Value
 
 
 class LeftBehind(Value):
-    """The facts of a removed group that its slices still go by: what they are charged for, and when they are given back."""
+    """The facts of a removed group that its slices still go by: what they are charged for, and when they are given back.
+
+    A slice of a configured group has them only if the group's idle timeout is not the one that it was made under any more.
+    """
 
     pool: str | None = None
     """The pool that the slice charges `chips` to."""

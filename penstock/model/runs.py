@@ -1,11 +1,11 @@
 """Runs: consecutive entries of one shape, their faults, and the JSON encoding of a long list of runs."""
 
 from enum import StrEnum
-from itertools import groupby, repeat
+from itertools import chain, groupby, repeat
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import PlainSerializer, TypeAdapter, ValidationInfo, WrapValidator
+from pydantic import Field, PlainSerializer, TypeAdapter, ValidationError, ValidationInfo, WrapValidator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
 from penstock.model.gc_pause import gc_paused
@@ -51,7 +51,24 @@ class Run(NamedTuple):
     source: str = ""
 
 
-_RARE: TypeAdapter[tuple[tuple[HostRef, ...], Fault | None]] = TypeAdapter(tuple[tuple[HostRef, ...], Fault | None])
+_Rare = tuple[tuple[HostRef, ...], Fault | None]
+_RARE: TypeAdapter[_Rare] = TypeAdapter(_Rare)
+
+
+class _Packed(NamedTuple):
+    """Runs as they are written: three columns of numbers, then what few runs have."""
+
+    shapes: str
+    entries: str
+    pending: str
+    rare: dict[int, _Rare]
+    """`apart` and `fault`, by position."""
+    sources: tuple[tuple[str, Annotated[int, Field(ge=0, lt=1 << 31)]], ...] = ()
+    """Each source with the number of its runs, in order."""
+
+
+_PACKED: TypeAdapter[_Packed] = TypeAdapter(_Packed)
+_MALFORMED = "not packed runs: write packed columns of shapes, entries and pending tasks, then an object of faults by position"
 
 
 @gc_paused
@@ -72,14 +89,18 @@ def _unpack_runs(value: Any, validate: ValidatorFunctionWrapHandler, info: Valid
         return value
     if not (isinstance(value, list) and value and isinstance(value[0], str)):
         return validate(value)
-    *numbers, rare = value[:4]
-    shapes, entries, pending = (unpack_ints(column, longest(info)) for column in numbers)
-    sources = [source for name, count in (value[4] if len(value) > 4 else ()) for source in repeat(name, count)]
-    columns = zip(shapes, entries, pending, repeat(()), repeat(None), sources or repeat(""))
-    runs = list(map(Run._make, columns))
-    for position, (apart, fault) in rare.items():
-        apart, fault = _RARE.validate_python((apart, fault))
-        runs[int(position)] = runs[int(position)]._replace(apart=apart, fault=fault)
+    try:
+        packed = _PACKED.validate_python(value)
+    except ValidationError:
+        raise ValueError(_MALFORMED) from None
+    columns = [unpack_ints(column, longest(info)) for column in packed[:3]]
+    sources = chain.from_iterable(repeat(name, count) for name, count in packed.sources) if packed.sources else repeat("")
+    # The shortest column ends the runs, whatever number of them the sources count.
+    runs = list(map(Run._make, zip(*columns, repeat(()), repeat(None), sources, strict=False)))
+    if not all(0 <= position < len(runs) for position in packed.rare):
+        raise ValueError(_MALFORMED)
+    for position, (apart, fault) in packed.rare.items():
+        runs[position] = runs[position]._replace(apart=apart, fault=fault)
     return tuple(runs)
 
 

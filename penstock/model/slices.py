@@ -144,9 +144,17 @@ class DrainTerms(Value):
         cause = self.known_cause
         return not self.force and cause is not None and cause.cancellable
 
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether only the controller can say that the slice is empty: it knows queues, and usage may not name the slice."""
+        return not self.force and self.known_cause is DrainCause.PRESSURE
+
 
 def _any_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
+
+
+StateInAnyCase = Annotated[SliceState, BeforeValidator(_any_case, json_schema_input_type=str)]
 
 
 class SliceChanges(TypedDict, total=False):
@@ -190,7 +198,7 @@ class Slice(Value):
 
     id: Annotated[str, Field(min_length=1)]
     group: str
-    state: Annotated[SliceState, BeforeValidator(_any_case, json_schema_input_type=str)]
+    state: StateInAnyCase
     since: Moment | None = None
     """When it entered its state. If unset, patience never ends and a READY slice has no grace."""
     queued: bool = False

@@ -33,8 +33,12 @@ class Snapshot(Value):
     """From when the word of a silent source on an idle slice is stale, by slice id: the slice does not drain on it."""
     sources: dict[str, SourceTerms] = Field(default_factory=dict)
     """Terms of the sources of demand that have any, by the name that runs have."""
+    waiting_since: dict[str, Moment] = Field(default_factory=dict)
+    """Since when gangs of a shape have been unmet, by the digest of the shape: slices that they would use are held for them."""
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
+    standing_in_doubt: tuple[StandingRequest, ...] = ()
+    """Requests that slices which are not known yet may meet already: nothing is launched for them, and nothing given back."""
     stockouts: dict[str, Moment] = Field(default_factory=dict)
     """When each group was last out of stock."""
     pressure: dict[str, PressureState] = Field(default_factory=dict)

@@ -1,5 +1,6 @@
 """slices.yaml: slices, their usage, and the problems of such a file."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from penstock.config.cluster import load_cluster
 from penstock.config.problems import BadInput
 from penstock.config.slices import SlicesFile, load_slices
+from penstock.model.pressure import PressureReport
 from penstock.model.slices import SliceState
 
 CONFIG = load_cluster(Path("examples/cluster.yaml")).config
@@ -58,6 +60,11 @@ def test_count_repeats_a_slice(tmp_path: Path) -> None:
         ("health: {cpu-16: at_max}", "at_max follows from the configuration and the slices"),
         ("health: {cpu-16: sick}", "health.cpu-16.availability"),
         ("standing: [{owner: o, wants: []}, {owner: o, wants: []}]", "'o' has a request already; merge them"),
+        ("pressure: {cpu-16: {queued: 1}}", "pressure.cpu-16.running: is missing; add it"),
+        (
+            "pressure: {cpu-16: {queued: 1, running: 1, capacity: 1, slices: 1}}",
+            "pressure.cpu-16: cpu-16 is driven by entries; remove it here, or set drive: pressure and slots_per_slice",
+        ),
     ],
 )
 def test_a_problem_names_its_path_and_its_fix(tmp_path: Path, text: str, problem: str) -> None:
@@ -68,7 +75,27 @@ def test_a_problem_names_its_path_and_its_fix(tmp_path: Path, text: str, problem
 
 def test_a_group_that_is_no_longer_configured_is_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "slices.yaml"
-    path.write_text("slices: [{id: a, group: gone, state: READY}]\nhealth: {l4-wes: backoff}")
-    gone, typo = map(str, load_slices(path).check(CONFIG))
+    pressure = "pressure: {old: {queued: 1, running: 1, capacity: 1, slices: 1}}"
+    path.write_text(f"slices: [{{id: a, group: gone, state: READY}}]\nhealth: {{l4-wes: backoff}}\n{pressure}")
+    gone, typo, old = map(str, load_slices(path).check(CONFIG))
+    assert "there is no group 'old'" in old
     assert "there is no group 'gone'" in gone
     assert "there is no group 'l4-wes'; did you mean l4-west?" in typo
+
+
+def test_pressure_of_a_group_is_now_and_has_no_history_unless_the_file_says_so(tmp_path: Path) -> None:
+    report = "queued: 0, running: 0, capacity: 4, slices: 2"
+    times = "at: 2026-11-16T11:50:00Z, desired: 3, acted_at: 2026-11-16T11:40:00Z, idle_from: 2026-11-16T11:30:00Z"
+    now = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    path = tmp_path / "slices.yaml"
+    path.write_text(f"pressure:\n  a: {{{report}}}\n  b: {{{report}, {times}}}\n")
+    items = load_slices(path).content.pressure
+    plain, full = items["a"].state(now), items["b"].state(now)
+    assert (plain.at, plain.desired, plain.acted_at, plain.idle_from, plain.stale_at) == (now, None, None, now, None)
+    assert (full.at.minute, full.desired, full.acted_at, full.idle_from) == (
+        50,
+        3,
+        now - timedelta(minutes=20),
+        now - timedelta(minutes=30),
+    )
+    assert full.report == PressureReport(queued=0, running=0, capacity=4, slices=2)

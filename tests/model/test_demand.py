@@ -1,10 +1,13 @@
 """Building demand: tasks become entries, entries become runs, gangs are checked."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
 from penstock.model.demand import Demand, Task
 from penstock.model.demand_builder import build_demand, joined, without
+from penstock.model.packed import pack_ints
 from penstock.model.runs import FaultCode
 
 
@@ -90,6 +93,37 @@ def test_runs_that_do_not_match_the_ids_are_rejected(runs: list[list[int]]) -> N
     given = {"workload": {"shapes": [{"resources": {"cpu": 1}}], "runs": runs}, "task_ids": ["a"]}
     with pytest.raises(ValidationError, match="run"):
         Demand.model_validate(given)
+
+
+ONE, TWO = pack_ints([0]), pack_ints([1])
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [ONE],
+        [ONE, TWO, TWO],
+        [ONE, TWO, 5, {}],
+        [ONE, TWO, TWO, 5],
+        [ONE, TWO, TWO, {"0": 5}],
+        [ONE, TWO, TWO, {"1": [[], None]}],
+        [ONE, TWO, TWO, {"-1": [[], None]}],
+        [ONE, TWO, TWO, {"0": [[["a"]], None]}],
+        [ONE, TWO, TWO, {}, [5]],
+        [ONE, TWO, TWO, {}, [["x", 1 << 64]]],
+        [ONE, TWO, TWO, {}, [], []],
+    ],
+)
+def test_malformed_packed_runs_are_rejected(runs: list[Any]) -> None:
+    given = {"workload": {"shapes": [{}], "runs": runs}, "task_ids": ["a"]}
+    with pytest.raises(ValidationError, match="not packed runs"):
+        Demand.model_validate(given)
+
+
+def test_sources_that_count_more_runs_than_there_are_cost_nothing() -> None:
+    given = {"workload": {"shapes": [{}], "runs": [ONE, TWO, TWO, {}, [["x", 10**9]]]}, "task_ids": ["a"]}
+    (run,) = Demand.model_validate(given).workload.runs
+    assert run.source == "x"
 
 
 def test_true_and_one_are_different_values() -> None:

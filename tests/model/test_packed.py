@@ -79,6 +79,12 @@ def test_malformed_packed_ids_are_rejected(text: str) -> None:
         unpack_ids(text)
 
 
+@pytest.mark.parametrize("kind", "sdfqcx?")
+def test_a_column_of_anything_but_whole_numbers_from_0_on_is_rejected(kind: str) -> None:
+    with pytest.raises(ValueError, match=f"begins with H or Q, not with '[{kind}]'"):
+        unpack_ints(kind + pack_ints([1, 2])[1:])
+
+
 @pytest.mark.parametrize("text", ["", "H", "nonsense", "Habcd", "H!!!!", "Zabcd", "QQUJDRA=="])
 @pytest.mark.parametrize("read", [unpack, unpack_ints])
 def test_malformed_columns_are_rejected(read: Callable[[str], object], text: str) -> None:
