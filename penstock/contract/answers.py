@@ -5,9 +5,13 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from penstock.model.cluster import Placement
-from penstock.model.decision import Code, CostPerHour, GroupDecision, PoolDecision, StandingOutcome, Tier
+from penstock.contract.capacity import PoolStatus, StandingStatus
+from penstock.contract.cost import CostByUse
+from penstock.contract.slice_answers import AboutSlice, DrainStatus
+from penstock.model.cluster import Placement, ScaleDown
+from penstock.model.decision import Code, CostPerHour, GroupDecision, KeptCode, PoolDecision, Pressure, StandingOutcome, Tier
 from penstock.model.failures import Failure
+from penstock.model.pressure import PressureReport
 from penstock.model.slices import Availability, Slice, SliceState
 from penstock.model.units import Moment
 from penstock.model.value import Value
@@ -110,8 +114,24 @@ class Undecided(Value):
     """When the next one begins, unless a newer configuration is applied before."""
 
 
+class DrivenStatus(Value):
+    """A group that is driven by reports of pressure: the last one, and how many slices they want.
+
+    `stale_since` is set once the report counts no more: its source is silent or restarted, or state was lost.
+    """
+
+    desired: int | None = None
+    """None before the first decision on a report."""
+    report: PressureReport | None = None
+    at: Moment | None = None
+    source: str = ""
+    stale_since: Moment | None = None
+    acted_at: Moment | None = None
+    """When reports last changed `desired`."""
+
+
 class GroupStatus(Value):
-    """One group: its slices by state, and its availability."""
+    """One group: its slices by state, what they cost, its availability, and the pressure on it by the last decision."""
 
     name: str
     slices: dict[SliceState, int] = Field(default_factory=dict)
@@ -125,14 +145,20 @@ class GroupStatus(Value):
     """READY slices that no usage report has named."""
     unreported_since: Moment | None = None
     """When the first of them became READY."""
+    unreported_cost_per_hour: float = 0.0
     unclaimed: int = 0
     """READY slices that no source has named though one should have: they did not join, and hold nothing."""
     unclaimed_since: Moment | None = None
     """Since when the first of them counts so."""
+    unclaimed_cost_per_hour: float = 0.0
     not_started: tuple[str, ...] = ()
     """Some of the tasks that have been placed on its READY slices for `ready_grace` and do not run by any report."""
     not_started_since: Moment | None = None
     """Since when the first of them has been placed there."""
+    cost: CostByUse = CostByUse()
+    pressure: Pressure = Pressure()
+    driven: DrivenStatus | None = None
+    """Set if reports of pressure drive the group."""
 
 
 class SourceStatus(Value):
@@ -151,7 +177,8 @@ class SourceStatus(Value):
 class UsageStatus(Value):
     """One source of usage: its last revision, when it last sent any message, and how many slices it has named.
 
-    `stale_since` is set once it has been silent for `usage_stale_after`; `resync_needed` is why it must report everything again.
+    `stale_since` is set once it has been silent for `usage_stale_after`. Nothing drains on its word then: `kept_idle` slices stay
+    only for that reason, at `cost_per_hour`. `resync_needed` is why it must report everything again.
     """
 
     epoch: int
@@ -160,6 +187,8 @@ class UsageStatus(Value):
     age_seconds: float = 0.0
     stale_since: Moment | None = None
     slices: int
+    kept_idle: int = 0
+    cost_per_hour: float = 0.0
     resync_needed: str | None = None
 
 
@@ -173,21 +202,6 @@ class RecoveryStatus(Value):
     since: Moment
     waiting_for: tuple[str, ...]
     goes_on: bool = False
-
-
-class DrainStatus(Value):
-    """A draining slice, the reason, and when the drain ends.
-
-    At `deadline` the slice is deleted if the drain is forced, or if usage shows it idle since the drain began. Otherwise it
-    returns to READY. `number` tells the drains of a cluster apart.
-    """
-
-    slice_id: str
-    number: int = 0
-    cause: str
-    force: bool
-    idle: bool = False
-    deadline: Moment | None = None
 
 
 class ClusterStatus(Value):
@@ -213,7 +227,13 @@ class ClusterStatus(Value):
     usage_stale_after_seconds: float = 0.0
     """How long the word of a silent source of usage counts as fresh; a client sends a heartbeat every third of it."""
     slices: int = 0
+    cost: CostByUse = CostByUse()
+    idle_cost_of_day: float = 0.0
+    """What idle slices have cost in the 24 hours before `now`."""
+    unpriced: tuple[str, ...] = ()
+    """Groups whose slices no amount includes, because their price is not known."""
     groups: tuple[GroupStatus, ...] = ()
+    pools: tuple[PoolStatus, ...] = ()
     demand: dict[str, SourceStatus] = Field(default_factory=dict)
     usage: dict[str, UsageStatus] = Field(default_factory=dict)
     resync_needed: dict[str, str] = Field(default_factory=dict)
@@ -226,7 +246,10 @@ class ClusterStatus(Value):
     unmet: dict[Code, int] = Field(default_factory=dict)
     deferred: int = 0
     drains: tuple[DrainStatus, ...] = ()
-    standing: tuple[str, ...] = ()
+    scale_down: ScaleDown = ScaleDown.ON
+    observed_drains: int = 0
+    """Drains that the last decision would have ordered, if `scale_down` is `observe`."""
+    standing: tuple[StandingStatus, ...] = ()
     paused: str | None = None
     closing: bool = False
     recovery: RecoveryStatus | None = None
@@ -246,6 +269,8 @@ class SlicePage(Value):
     page: int
     pages: int
     slices: tuple[Slice, ...]
+    about: dict[str, AboutSlice] = Field(default_factory=dict)
+    """By slice id, if the request has `about`."""
     without_addresses: int = 0
     """Slices at the end of the page whose hosts are left out to keep the answer small; smaller pages have them."""
 
@@ -413,6 +438,10 @@ class DecisionSummary(Value):
     drains: tuple[DrainSummary, ...] = ()
     cancelled_drains: tuple[str, ...] = ()
     """Slices that are needed again: they stop draining."""
+    desired: dict[str, int] = Field(default_factory=dict)
+    """Slices that reports of pressure want, by group."""
+    kept: dict[str, dict[KeptCode, int]] = Field(default_factory=dict)
+    """Slices that stay, by group and by reason; one with several reasons counts for each."""
     groups: dict[str, GroupDecision]
     pools: dict[str, PoolDecision]
     standing: tuple[StandingOutcome, ...]

@@ -6,9 +6,9 @@ from pydantic import Field, model_validator
 from pydantic_core import to_json
 
 from penstock.model.demand import Demand, TaskId
-from penstock.model.slices import Wants
+from penstock.model.slices import StateInAnyCase, Wants
 from penstock.model.units import Count, Moment, Positive, Seconds
-from penstock.model.value import Value
+from penstock.model.value import JsonSchema, Value
 
 DEFAULT_SOURCE = "default"
 """The source of demand messages that name none."""
@@ -103,24 +103,72 @@ class UsageMessage(Value):
         return None if self.epoch is None or self.revision is None else (self.epoch, self.revision)
 
 
-class ConfirmDrainMessage(Value):
-    """Slices that the controller has emptied."""
+class PressureMessage(Value):
+    """Queue lengths by group, of groups that are driven by them: `queued`, `running`, `capacity` and `slices` of each.
 
-    slices: tuple[str, ...]
+    The newest report on a group holds, by (epoch, revision) if the messages of its source have them, else by arrival.
+
+    `config_revision` is the newest configuration revision that the sender knows. An older revision is taken once, and refused
+    from then on: what the sender makes of its queues may depend on the configuration.
+    """
+
+    source: Name = DEFAULT_SOURCE
+    epoch: Count | None = None
+    revision: Count | None = None
+    config_revision: Count | None = None
+    pressure: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _numbered_or_not(self) -> "PressureMessage":
+        if (self.epoch is None) != (self.revision is None):
+            raise ValueError("epoch and revision go together; give both or neither")
+        return self
+
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        """(epoch, revision), if the message is numbered."""
+        return None if self.epoch is None or self.revision is None else (self.epoch, self.revision)
+
+
+class Confirmation(Value):
+    """A slice that the controller has emptied, in the drain with this number, as the status shows it.
+
+    A plain id stands for a confirmation without a number. It counts for whichever drain is under way when it is read: if that is
+    a newer one than the controller meant, a slice on which work has begun again may be deleted.
+    """
+
+    slice_id: str
+    number: Count | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _accept_list_or_one_id(cls, data: Any) -> Any:
-        if isinstance(data, str):
+    def _accept_id_alone(cls, data: Any) -> Any:
+        return {"slice_id": data} if isinstance(data, str) else data
+
+    @classmethod
+    def _shorthand(cls, described: JsonSchema) -> JsonSchema:
+        return {"type": "string"}
+
+
+class ConfirmDrainMessage(Value):
+    """Slices that the controller has emptied."""
+
+    slices: tuple[Confirmation, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_list_or_one(cls, data: Any) -> Any:
+        if isinstance(data, str) or (isinstance(data, dict) and "slice_id" in data):
             return {"slices": [data]}
         return {"slices": data} if isinstance(data, list) else data
 
 
 class ReportMessage(Value):
-    """Demand, usage and confirmed drains in one message, applied together.
+    """Demand, usage, pressure and confirmed drains in one message, applied together.
 
-    `epoch`, `revision` and `complete` are those of the usage; demand has its own. Without `source` it is the demand's. A report
-    without any part is a heartbeat: its source still means what it said last.
+    `epoch` and `revision` are those of usage and pressure, `complete` that of the usage, and `config_revision` that of the
+    pressure; demand has its own. Without `source` it is the demand's. A report without any part is a heartbeat: its source
+    still means what it said last.
     """
 
     source: Name | None = None
@@ -129,12 +177,16 @@ class ReportMessage(Value):
     complete: bool = False
     demand: DemandMessage | None = None
     usage: dict[str, Any] | None = None
-    confirmed: tuple[str, ...] = ()
+    pressure: dict[str, Any] | None = None
+    config_revision: Count | None = None
+    confirmed: tuple[Confirmation, ...] = ()
 
     @model_validator(mode="after")
     def _numbered_or_not(self) -> "ReportMessage":
         if (self.epoch is None) != (self.revision is None):
             raise ValueError("epoch and revision go together; give both or neither")
+        if self.config_revision is not None and self.pressure is None:
+            raise ValueError("config_revision belongs to pressure; add pressure, or put it into demand")
         if self.complete and self.usage is None:
             raise ValueError("complete belongs to usage; add usage, which may be an empty object")
         return self
@@ -142,9 +194,19 @@ class ReportMessage(Value):
     @property
     def usage_message(self) -> UsageMessage:
         """The usage of the report, empty if it has none: any message of a source renews what it said."""
+        return UsageMessage(**self._sender, complete=self.complete, usage=self.usage or {})
+
+    @property
+    def pressure_message(self) -> PressureMessage | None:
+        """The pressure of the report, if it has any."""
+        if self.pressure is None:
+            return None
+        return PressureMessage(**self._sender, config_revision=self.config_revision, pressure=self.pressure)
+
+    @property
+    def _sender(self) -> dict[str, Any]:
         source = self.source or (self.demand.source if self.demand is not None else DEFAULT_SOURCE)
-        stamp = {"epoch": self.epoch, "revision": self.revision}
-        return UsageMessage(source=source, **stamp, complete=self.complete, usage=self.usage or {})
+        return {"source": source, "epoch": self.epoch, "revision": self.revision}
 
 
 class ForgetSourceMessage(Value):
@@ -154,11 +216,16 @@ class ForgetSourceMessage(Value):
 
 
 class CapacityMessage(Value):
-    """A standing request: minimum capacity for an owner. An empty `wants` withdraws it."""
+    """A standing request: minimum capacity for an owner. An empty `wants` withdraws it.
+
+    `config_revision` is the newest configuration revision that the sender knows. An older revision is taken once, and refused
+    from then on.
+    """
 
     owner: Name
     wants: Wants = ()
     expires: Moment | None = None
+    config_revision: Count | None = None
 
 
 class DrainMessage(Value):
@@ -173,6 +240,27 @@ class CancelDrainMessage(Value):
     """Cancel the drain of a slice, so that it takes work again."""
 
     slice_id: str
+
+
+class KeepMessage(Value):
+    """Protect a slice from voluntary drains for a while, or with `off` no longer."""
+
+    slice_id: str
+    seconds: Annotated[Seconds, Field(gt=0)] | None = Field(default=None, alias="for")
+    off: bool = False
+
+    @model_validator(mode="after")
+    def _for_a_while_or_off(self) -> "KeepMessage":
+        if self.off == (self.seconds is not None):
+            raise ValueError("give for, such as 2h, or off")
+        return self
+
+
+class CordonMessage(Value):
+    """Place nothing more on a slice, or with `cordoned: false` place work there again."""
+
+    slice_id: str
+    cordoned: bool = True
 
 
 class ClearBlockMessage(Value):
@@ -200,13 +288,17 @@ class CloseMessage(Value):
 class StatusRequest(Value):
     """Query of the status. If `since` is the newest version, the answer is short and not `changed`."""
 
-    since: int | None = None
+    since: Count | None = None
+
+
+LONGEST_ASKED = 512
+"""Characters of the id of a task or slice that is asked about."""
 
 
 class ExplainRequest(Value):
     """Query of why a task, a gang, or all tasks whose ids begin with a text wait; a plain text stands for `task_id`."""
 
-    task_id: Annotated[str, Field(min_length=1, max_length=512)]
+    task_id: Annotated[str, Field(min_length=1, max_length=LONGEST_ASKED)]
 
     @model_validator(mode="before")
     @classmethod
@@ -214,14 +306,26 @@ class ExplainRequest(Value):
         return {"task_id": data} if isinstance(data, str) else data
 
 
+class ExplainSliceRequest(Value):
+    """Query of why a slice is kept, or why it goes; a plain text stands for `slice_id`."""
+
+    slice_id: Annotated[str, Field(min_length=1, max_length=LONGEST_ASKED)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_plain_text(cls, data: Any) -> Any:
+        return {"slice_id": data} if isinstance(data, str) else data
+
+
 class DecisionRequest(Value):
     """Query of the decision; it has no options."""
 
 
 class SlicesRequest(Value):
-    """Query of one page of slices, filtered by group and state."""
+    """Query of one page of slices, filtered by group and state; with `about` also why each stays or goes, and its price."""
 
     group: str | None = None
-    state: str | None = None
+    state: StateInAnyCase | None = None
     page: Positive = 1
-    page_size: Annotated[int, Field(ge=1, le=1000)] = 200
+    page_size: Annotated[Positive, Field(le=1000)] = 200
+    about: Annotated[bool, Field(strict=True)] = False

@@ -48,12 +48,49 @@ LOCATION_PROBLEM = Metric(
     "1 while a location cannot be watched or listed, by kind of problem; 0 once it can.",
     ("cluster", "location", "kind"),
 )
+COST_BY_USE = Metric(
+    "penstock_cost_per_hour_by_use",
+    "Cost per hour of slices with a price: busy, idle, on the way, draining or unreported.",
+    ("cluster", "group", "use"),
+)
+IDLE_COST_OF_DAY = Metric("penstock_idle_cost_of_day", "What idle slices have cost in the last 24 hours.", ("cluster",))
+SOURCE_HEARD = Metric(
+    "penstock_source_heard_timestamp_seconds",
+    "When a source of usage that has named slices was last heard, in Unix time; 0 once it names none.",
+    ("cluster", "source"),
+    "s",
+)
+SLICES_UNREPORTED = Metric(
+    "penstock_slices_unreported",
+    "READY slices that no usage report has named, once the first has been READY for ready_grace.",
+    ("cluster", "group"),
+)
+SLICES_UNCLAIMED = Metric(
+    "penstock_slices_unclaimed", "READY slices that no source has named though one should have.", ("cluster", "group")
+)
+GROUP_PRESSURE = Metric(
+    "penstock_group_pressure", "Pressure on a group by the last decision, in slices.", ("cluster", "group", "kind")
+)
+POOL_PRESSURE = Metric(
+    "penstock_pool_pressure", "Pressure on a pool by the last decision, in chips.", ("cluster", "pool", "kind")
+)
 LOCATION_FAILURES = Metric(
     "penstock_location_failures",
     "Failed attempts to list a location or to start its inventory, and defects in other calls there, by kind.",
     ("cluster", "location", "kind"),
 )
 
+OF_STATUS = (
+    LOCATION_PROBLEM,
+    COST_BY_USE,
+    IDLE_COST_OF_DAY,
+    SOURCE_HEARD,
+    SLICES_UNREPORTED,
+    SLICES_UNCLAIMED,
+    GROUP_PRESSURE,
+    POOL_PRESSURE,
+)
+"""Gauges of what the status of a cluster tells."""
 METRICS = (
     EVALUATION_SECONDS,
     EVALUATION_FAILURES,
@@ -65,11 +102,14 @@ METRICS = (
     TIME_TO_READY_SECONDS,
     CREATE_ERRORS,
     DELETIONS_OVERDUE,
-    LOCATION_PROBLEM,
     LOCATION_FAILURES,
+    *OF_STATUS,
 )
+"""All metrics."""
 
 UNMET_OUTCOME = "unmet"
 """The label `outcome` of unplaced tasks; for placed tasks it is their tier."""
+PRESSURE_KINDS = ("capacity", "logical", "accounted_for")
+"""The label `kind` of pressure: denied demand, use above the watermark, launched or moving already."""
 TRANSIENT = "transient"
 """The label `kind` of create errors that Temporal retries, without a failure of the slice."""

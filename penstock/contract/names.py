@@ -1,7 +1,7 @@
 """Durable names of workflows, activities, signals, updates, queries, search attributes and ids: never rename one."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 AUTOSCALER = "AutoscalerWorkflow"
 SLICE = "SliceLifecycleWorkflow"
@@ -47,6 +47,8 @@ APPLY_CONFIG = "apply_config"
 REQUEST_CAPACITY = "request_capacity"
 DRAIN_SLICE = "drain_slice"
 CANCEL_DRAIN = "cancel_drain"
+KEEP_SLICE = "keep_slice"
+CORDON_SLICE = "cordon_slice"
 CLEAR_BLOCK = "clear_block"
 PAUSE = "pause"
 RESUME = "resume"
@@ -56,6 +58,7 @@ CLOSE = "close"
 STATUS = "status"
 DECISION = "decision"
 EXPLAIN = "explain"
+EXPLAIN_SLICE = "explain_slice"
 SLICES = "slices"
 DUMP = "dump"
 
@@ -98,13 +101,22 @@ def slice_id(group: str, ordered_at: datetime, chance: str) -> str:
     return f"{group}-{ordered_at:%y%m%d-%H%M%S}-{chance}"
 
 
-_SLICE_ID = re.compile(r"(?P<group>.+)-\d{6}-\d{6}-[0-9a-f]{8}")
+_SLICE_ID = re.compile(r"(?P<group>.+)-(?P<ordered_at>\d{6}-\d{6})-[0-9a-f]{8}")
 
 
 def group_named_in(slice_id: str) -> str | None:
     """The group in a slice id; None if the text is not a slice id."""
     found = _SLICE_ID.fullmatch(slice_id)
     return found["group"] if found else None
+
+
+def ordered_at(slice_id: str) -> datetime | None:
+    """When a slice was ordered, to the second; None if the text is not a slice id."""
+    found = _SLICE_ID.fullmatch(slice_id)
+    try:
+        return datetime.strptime(found["ordered_at"], "%y%m%d-%H%M%S").replace(tzinfo=UTC) if found else None
+    except ValueError:  # Digits that are no time: a group may be called so.
+        return None
 
 
 def slice_workflow_id(cluster: str, group: str, slice_id: str) -> str:

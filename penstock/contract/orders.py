@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from penstock.model.decision import Code, Drain, Tier
+from penstock.contract.capacity import GroupFigures
+from penstock.model.decision import Code, Drain, StandingOutcome, Tier
 from penstock.model.units import Count, Moment
 from penstock.model.value import Value
 
@@ -43,6 +44,8 @@ class Orders(Value):
     config_revision: Count = 0
     launches: tuple[Launch, ...] = ()
     drains: tuple[Drain, ...] = ()
+    observed_drains: Count = 0
+    """Drains that the decision asks for and that are only shown, with `scale_down: observe`."""
     cancelled_drains: tuple[str, ...] = ()
     unneeded: tuple[str, ...] = ()
     """Slices on their way that nothing needs now."""
@@ -57,6 +60,14 @@ class Orders(Value):
     """False if the evaluation's budget of work ran out, so that cheaper methods were used."""
     on_ready: tuple[OnReady, ...] = ()
     """Some of the tasks that are placed on READY slices, of each group the ones that have been there longest."""
+    waiting_since: dict[str, Moment] = Field(default_factory=dict)
+    """Since when gangs of a shape have been unmet, by the digest of the shape, for the first such shapes."""
+    figures: dict[str, GroupFigures] = Field(default_factory=dict)
+    """Figures of groups that have any: of the first in rank order, if there are very many."""
+    standing_met: tuple[str, ...] = ()
+    """Owners whose standing requests are met: of the first, if there are very many."""
+    standing_unmet: tuple[StandingOutcome, ...] = ()
+    """The first of the standing requests that are not met, with short reasons."""
     next_change_at: Moment | None = None
     seconds: float = 0.0
     decided_on: Count = 0

@@ -1,5 +1,6 @@
 """Messages between the autoscaler and slice workflows, and the state that a slice workflow carries."""
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -41,6 +42,20 @@ class Transition(Value):
     why: str = ""
 
 
+class DrainEnding(StrEnum):
+    """How a drain ended after which the slice serves again."""
+
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class EndedDrain(WireMessage):
+    """A drain that ended, and how."""
+
+    number: Count
+    how: DrainEnding
+
+
 class SliceLifecycle(Value):
     """The whole state of a slice workflow, carried from run to run."""
 
@@ -55,6 +70,8 @@ class SliceLifecycle(Value):
     queued: bool = False
     hosts: tuple[HostAddress, ...] = ()
     drain: DrainTerms | None = None
+    ended_drain: EndedDrain | None = None
+    """The last of its drains that ended with the slice in service."""
     idle: bool = False
     """Whether usage says that it is idle since its drain began."""
     failure: Failure | None = None
@@ -78,17 +95,19 @@ class DrainCommand(WireMessage):
 
 
 class CancelDrainCommand(WireMessage):
-    """Take work again."""
+    """Take work again: the drain with this number is over, and every one before it. Without a number, whichever it is."""
 
     kind: Literal["cancel_drain"] = "cancel_drain"
     slice_id: str
+    number: Count | None = None
 
 
 class ConfirmEmptyCommand(WireMessage):
-    """The controller confirmed that no work is left on the slice."""
+    """The controller confirmed, in the drain with this number, that no work is left on the slice."""
 
     kind: Literal["empty"] = "empty"
     slice_id: str
+    number: Count | None = None
 
 
 class IdleCommand(WireMessage):
@@ -97,6 +116,7 @@ class IdleCommand(WireMessage):
     kind: Literal["idle"] = "idle"
     slice_id: str
     idle: bool
+    number: Count | None = None
 
 
 class DeleteCommand(WireMessage):
@@ -140,6 +160,8 @@ class SliceReport(WireMessage):
     """For whose demand."""
     drain: DrainTerms | None = None
     """Set while it drains."""
+    ended_drain: EndedDrain | None = None
+    """The last of its drains that ended with the slice in service, so that a newer one is not taken for it."""
     location: Location | None = None
     """Its location, without settings."""
     hosts: tuple[HostAddress, ...] = ()
