@@ -1,12 +1,13 @@
 """Builder of scenarios: one sentence, the facts it depends on, and the expected decision. All else has a default."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self, TypedDict, Unpack
 
 from penstock.model.cluster import ClusterConfig, Limits, Pool, ScaleGroup
 from penstock.model.constraints import Constraint, Operator, Scalar
 from penstock.model.decision import Cause, Code, CostPerHour, Outcome, Pressure, Tier
+from penstock.model.pressure import PressureReport, PressureState
 from penstock.model.slices import Availability, Health, HostUsage, RecentLaunch, SliceState, StandingItem, StandingRequest
 from penstock.model.snapshot import SourceTerms
 from penstock.model.units import parse_seconds
@@ -60,6 +61,15 @@ class GroupFields(Amounts, total=False):
     watermark: int
     limits: Limits
     patience: str
+    idle_timeout: str
+    cancel_after: str
+    protect_first: bool
+    keep_queued: bool
+    hold_after_stockout: str
+    drive: str
+    slots: int
+    grow_cooldown: str
+    shrink_cooldown: str
     idle: int
     busy: int
     unreported: int
@@ -74,11 +84,28 @@ class GroupFields(Amounts, total=False):
 class SliceFields(TypedDict, total=False):
     """Optional fields of a single slice."""
 
+    count: int
     age: str
     queued: bool
-    drain: bool
+    started: bool
+    drain: bool | str
+    idle: str
+    stale_in: str
+    unneeded: str
+    kept: str
+    cordoned: bool
     unclaimed: str
+    unconfirmed: str
     usage: str | HostUsage | Sequence[str | HostUsage]
+
+
+class ReportFields(TypedDict, total=False):
+    """Queue lengths of a group."""
+
+    queued: int
+    running: int
+    capacity: int
+    slices: int
 
 
 class WantFields(Amounts, total=False):
@@ -95,6 +122,7 @@ class WantFields(Amounts, total=False):
     gang_placement: str
     tasks_per_host: int
     pending: int
+    waits: str
 
 
 class ClusterFields(TypedDict, total=False):
@@ -102,11 +130,13 @@ class ClusterFields(TypedDict, total=False):
 
     placement: str
     max_slices: int
+    max_cost_per_hour: float
     limits: Limits
     conserve_accelerators: bool
     patience: str
     ready_grace: str
     unclaimed_after: str
+    scale_down: str
 
 
 class Expected(TypedDict, total=False):
@@ -128,7 +158,10 @@ class Expected(TypedDict, total=False):
     pools: dict[str, ExpectedPool]
     cost_per_hour: CostPerHour
     changes_in: str
-    drains: Sequence[str]
+    drains: Sequence[str] | dict[str, str]
+    cancelled: Sequence[str]
+    unneeded: Sequence[str]
+    desired: dict[str, int]
 
 
 class Scenario:
@@ -146,6 +179,8 @@ class Scenario:
         self._launched: list[RecentLaunch] = []
         self._tasks: list[GivenTask] = []
         self._sources: dict[str, SourceTerms] = {}
+        self._stockouts: dict[str, datetime] = {}
+        self._reported: dict[str, PressureState] = {}
 
     def cluster(self, **fields: Unpack[ClusterFields]) -> Self:
         """Configure the cluster."""
@@ -163,7 +198,7 @@ class Scenario:
         counts = {word: left.pop(word) for word in _SLICES if word in left}
         host = _HOST | {key: left.pop(key) for key in _RESOURCES if key in left}
         device = {"type": _device_of(host)} | ({"variant": left.pop("variant")} if "variant" in left else {})
-        renamed = {"hosts": "hosts_per_slice", "price": "price_per_hour"}
+        renamed = {"hosts": "hosts_per_slice", "price": "price_per_hour", "slots": "slots_per_slice"}
         rest = {renamed.get(key, key): value for key, value in left.items()}
         facts = {"max_slices": _MAX_SLICES, "hosts_per_slice": 1} | rest | {"name": name, "device": device, "host": host}
         self._groups.append(ScaleGroup.model_validate(facts))
@@ -200,17 +235,51 @@ class Scenario:
         self._launched.append(RecentLaunch(group, slices, NOW - _offset(ago)))
         return self
 
-    def source(self, name: str, *, lease_ends: str | None = None, usage_due: str | None = None) -> Self:
+    def stockout(self, group: str, *, ago: str) -> Self:
+        """Note when a group was last out of stock."""
+        self._stockouts[group] = NOW - _offset(ago)
+        return self
+
+    def source(
+        self, name: str, *, lease_ends: str | None = None, usage_due: str | None = None, resync: str | None = None
+    ) -> Self:
         """Set the terms of a source of demand, relative to now; `-5m` is in the past."""
         ends = {"lease_ends": lease_ends, "usage_due": usage_due}
-        self._sources[name] = SourceTerms(**{key: NOW + _offset(text) for key, text in ends.items() if text is not None})
+        moments = {key: NOW + _offset(text) for key, text in ends.items() if text is not None}
+        self._sources[name] = SourceTerms(**moments, resync=resync)
+        return self
+
+    def reports(
+        self,
+        group: str,
+        *,
+        ago: str = "0s",
+        desired: int | None = None,
+        acted: str | None = None,
+        stale_in: str | None = None,
+        **report: Unpack[ReportFields],
+    ) -> Self:
+        """Set the last report of pressure on a group; without tasks, the group has been idle since then.
+
+        `acted` is how long ago reports changed `desired`; `stale_in` is when the report is stale, `-5m` if it is for 5 minutes.
+        """
+        at = NOW - _offset(ago)
+        said = PressureReport.model_validate({"running": 0, "queued": 0, "capacity": 0, "slices": 0} | report)
+        self._reported[group] = PressureState(
+            report=said,
+            at=at,
+            desired=desired,
+            acted_at=None if acted is None else NOW - _offset(acted),
+            idle_from=at if said.idle else None,
+            stale_at=None if stale_in is None else NOW + _offset(stale_in),
+        )
         return self
 
     def wants(self, count: int, **fields: Unpack[WantFields]) -> Self:
         """Add `count` equal tasks or gangs to the end of the demand."""
         gang_id = fields.get("gang_id", f"gang-{len(self._tasks)}") if "gang" in fields else None
         extra = {"id": fields.get("id", "task"), "count": count, "pending": fields.get("pending")}
-        extra["source"] = fields.get("source", "")
+        extra |= {"source": fields.get("source", ""), "waits": fields.get("waits")}
         self._tasks.append(GivenTask.model_validate(_shape(fields, gang_id=gang_id) | extra))
         return self
 
@@ -226,6 +295,8 @@ class Scenario:
             standing=tuple(self._standing),
             launched=tuple(self._launched),
             sources=self._sources,
+            stockouts=self._stockouts,
+            reported=self._reported,
             tasks=tuple(self._tasks),
             expect=Expectation.model_validate(fields),
         )

@@ -13,14 +13,16 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config.documents import read_document
 from penstock.core.decision.decide import decide
+from penstock.core.decision.held_for_gangs import digest_of
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Cause, Code, CostPerHour, Decision, Outcome, PoolDecision, Pressure, Tier
 from penstock.model.demand import Demand, Task
 from penstock.model.demand_builder import DemandBuilder, build_demand
+from penstock.model.pressure import PressureState
 from penstock.model.runs import HostRef
 from penstock.model.slices import Availability, DrainTerms, Health, RecentLaunch, Slice, SliceState, SliceUsage, StandingRequest
 from penstock.model.snapshot import Snapshot, SourceTerms
-from penstock.model.units import Seconds
+from penstock.model.units import Moment, Seconds
 from penstock.model.value import Value
 
 NOW = datetime(2026, 8, 24, 12, 0, tzinfo=UTC)
@@ -47,11 +49,22 @@ class GivenSlice(Value):
     count: int = 1
     usage: Annotated[SliceUsage | None, BeforeValidator(_one_or_more)] = None
     queued: bool = False
-    drain: bool = False
+    drain: bool | str = False
+    """Whether it drains, or for what cause."""
+    started: bool = True
     age: Seconds | None = None
     idle: Seconds | None = None
     """For how long it has been idle."""
+    stale_in: Seconds | None = None
+    """When the word on its idleness is stale; 0: it is."""
+    unneeded: Seconds | None = None
+    """For how long nothing has needed it."""
+    kept: Seconds | None = None
+    """For how much longer an operator keeps it."""
+    cordoned: bool = False
     unclaimed: Seconds | None = None
+    unconfirmed: Seconds | None = None
+    """How long ago its last drain ended because nobody confirmed it."""
 
     def ids(self) -> list[str]:
         """The ids of the slices."""
@@ -59,12 +72,15 @@ class GivenSlice(Value):
 
     def slices(self) -> list[Slice]:
         """The slices of the snapshot."""
-        since = None if self.age is None else NOW - timedelta(seconds=self.age)
-        drain = DrainTerms(cause="test") if self.drain else None
-        fields: dict[str, Any] = {"group": self.group, "state": self.state, "since": since, "queued": self.queued, "drain": drain}
-        fields["idle_since"] = None if self.idle is None else NOW - timedelta(seconds=self.idle)
-        fields["unclaimed"] = None if self.unclaimed is None else NOW - timedelta(seconds=self.unclaimed)
-        return [Slice(id=i, **fields) for i in self.ids()]
+        lasting = {"since": self.age, "idle_since": self.idle, "unneeded_since": self.unneeded, "unclaimed": self.unclaimed}
+        lasting["unconfirmed_at"] = self.unconfirmed
+        moments = {field: None if seconds is None else NOW - timedelta(seconds=seconds) for field, seconds in lasting.items()}
+        fields: dict[str, Any] = {"group": self.group, "state": self.state, "queued": self.queued, "started": self.started}
+        fields |= {"cordoned": self.cordoned, "kept_until": None if self.kept is None else NOW + timedelta(seconds=self.kept)}
+        return [Slice(id=i, drain=self._terms(number), **fields, **moments) for number, i in enumerate(self.ids())]
+
+    def _terms(self, number: int) -> DrainTerms | None:
+        return DrainTerms(cause="test" if self.drain is True else self.drain, number=number) if self.drain else None
 
 
 class GivenTask(Task):
@@ -73,6 +89,8 @@ class GivenTask(Task):
     count: int = 1
     pending: int | None = None
     source: str = ""
+    waits: Seconds | None = None
+    """For how long gangs of this shape have been unmet."""
 
     @model_validator(mode="after")
     def _only_gangs_have_pending(self) -> Self:
@@ -150,7 +168,12 @@ class Expectation(Value):
     pools: dict[str, ExpectedPool] | None = None
     cost_per_hour: CostPerHour | None = None
     changes_in: Literal["never"] | Seconds | None = None
-    drains: tuple[str, ...] | None = None
+    drains: tuple[str, ...] | dict[str, str] | None = None
+    """The slices that drain, in order, or with their causes."""
+    cancelled: tuple[str, ...] | None = None
+    unneeded: tuple[str, ...] | None = None
+    desired: Counts | None = None
+    """Slices that reports of pressure want."""
 
     @model_validator(mode="after")
     def _no_more_than_excludes_exact_counts(self) -> Self:
@@ -161,7 +184,7 @@ class Expectation(Value):
     def groups(self) -> set[str]:
         """The groups that it names, except in `no_more_than`, whose names are another planner's."""
         placed = {} if self.placed == "all" else self.placed
-        named = (self.tiers, self.required, self.target, self.outcomes, self.availability, self.why, self.pressure)
+        named = (self.tiers, self.required, self.target, self.outcomes, self.availability, self.why, self.pressure, self.desired)
         causes = [item.groups for item in self.unmet]
         deferred = [item.group for item in self.deferred]
         return {name for names in (placed, self.launches, deferred, *named, *causes) for name in names or ()}
@@ -180,7 +203,10 @@ class Case(Value):
     health: dict[str, Health] = Field(default_factory=dict)
     standing: tuple[StandingRequest, ...] = ()
     launched: tuple[RecentLaunch, ...] = ()
+    stockouts: dict[str, Moment] = Field(default_factory=dict)
     sources: dict[str, SourceTerms] = Field(default_factory=dict)
+    reported: dict[str, PressureState] = Field(default_factory=dict)
+    """What reports of pressure said, by group."""
     tasks: tuple[GivenTask, ...] = ()
     expect: Expectation
 
@@ -227,10 +253,16 @@ class Case(Value):
             workload=demand.workload,
             slices=tuple(piece for given in self.slices for piece in given.slices()),
             usage=usage,
+            stale_at={i: NOW + timedelta(seconds=s.stale_in) for s in self.slices if s.stale_in is not None for i in s.ids()},
             health=self.health,
             standing=self.standing,
             launched=self.launched,
+            stockouts=self.stockouts,
             sources=self.sources,
+            waiting_since={
+                digest_of(task.alone()): NOW - timedelta(seconds=task.waits) for task in self.tasks if task.waits is not None
+            },
+            pressure=self.reported,
         )
 
 
@@ -302,6 +334,7 @@ def _check_details(decision: Decision, expect: Expectation) -> None:
         assert _nonzero({name: group.required for name, group in groups.items()}) == _nonzero(expect.required)
     if expect.causes is not None:
         assert _causes(decision) == expect.causes
+    assert expect.desired in (None, decision.desired)
     for field in ("target", "availability", "pressure"):
         wanted: dict[str, object] | None = getattr(expect, field)
         if wanted is not None:
@@ -317,8 +350,17 @@ def _check_details(decision: Decision, expect: Expectation) -> None:
     if expect.changes_in is not None:
         moment = decision.next_change_at
         assert ("never" if moment is None else (moment - NOW).total_seconds()) == expect.changes_in
+    _check_given_back(decision, expect)
+
+
+def _check_given_back(decision: Decision, expect: Expectation) -> None:
+    causes = {drain.slice_id: drain.cause for drain in decision.drains}
     if expect.drains is not None:
-        assert tuple(drain.slice_id for drain in decision.drains) == expect.drains
+        assert (causes if isinstance(expect.drains, dict) else tuple(causes)) == expect.drains
+    if expect.cancelled is not None:
+        assert decision.cancelled_drains == expect.cancelled
+    if expect.unneeded is not None:
+        assert decision.unneeded == expect.unneeded
 
 
 def _tiers(decision: Decision) -> dict[str, dict[Tier, int]]:

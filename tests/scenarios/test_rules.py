@@ -1,11 +1,21 @@
-"""Run every placement and launch rule: a sentence, a small snapshot, and the expected decision."""
+"""Run every rule of placing, launching and giving back: a sentence, a small snapshot, and the expected decision."""
 
 import pytest
 
 from tests.scenarios.cases import Case, check
-from tests.scenarios.rules import budgets, capacity, explanations, gangs, groups, silence
+from tests.scenarios.rules import budgets, capacity, explanations, gangs, giving_back, groups, pressure, protections, silence
 
-RULES = (*capacity.RULES, *groups.RULES, *gangs.RULES, *budgets.RULES, *explanations.RULES, *silence.RULES)
+RULES = (
+    *capacity.RULES,
+    *groups.RULES,
+    *gangs.RULES,
+    *budgets.RULES,
+    *explanations.RULES,
+    *silence.RULES,
+    *giving_back.RULES,
+    *protections.RULES,
+    *pressure.RULES,
+)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)

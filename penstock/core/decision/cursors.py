@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from penstock.core.decision.bins import HostBin
 from penstock.core.decision.first_fit import Layout
-from penstock.core.decision.fleet import HostBin
 from penstock.core.decision.match import Candidates, Matcher
 from penstock.core.decision.resources import holds_up_to
 from penstock.model.cluster import ScaleGroup

@@ -8,19 +8,29 @@ from penstock.core.decision.cursors import ShapeCursors
 from penstock.core.decision.effort import SHAPE_STEPS, Effort
 from penstock.core.decision.filling import place_by_filling
 from penstock.core.decision.fleet import Fleet
-from penstock.core.decision.floors import SPARES, StandingResult, measure_standing, open_minimum, open_spares, open_standing
-from penstock.core.decision.give_back import GiveBack, give_back, reclaimed
+from penstock.core.decision.floors import (
+    SPARES,
+    StandingResult,
+    measure_standing,
+    open_desired,
+    open_minimum,
+    open_spares,
+    open_standing,
+)
+from penstock.core.decision.give_back import GiveBack, give_back
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.holds import Holds, place_held
 from penstock.core.decision.limits import LaunchSplit, apply_launch_limits
 from penstock.core.decision.outcome import describe_groups, describe_pools, hourly_cost
 from penstock.core.decision.plan import Plan, Unit
+from penstock.core.decision.pressure import wanted_slices
 from penstock.core.decision.priority import place_by_priority
 from penstock.core.decision.reasons import Reasons
 from penstock.core.decision.resources import smallest
 from penstock.core.decision.strategies import Strategy, strategies
+from penstock.core.decision.take_back import busy_slices_taken_back, reclaimed, without_drains
 from penstock.model.cluster import Placement
-from penstock.model.decision import Cause, Code, Decision, Placed, Span, Unmet
+from penstock.model.decision import Cause, Code, Decision, Placed, Span, Unmet, Withheld
 from penstock.model.gc_pause import gc_paused
 from penstock.model.shape import GangPlacement, Shape
 from penstock.model.slices import Slice
@@ -38,11 +48,11 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
 
     `effort` bounds the work, and stops it by raising `GivenUp` when nobody waits for the decision any more.
     """
-    planner = _Planner(Fleet(snapshot, effort))
+    planner, busy = _planner_of(snapshot, effort)
     plan, standing = planner.plan()
     units, cancelled = reclaimed(plan)
     split = apply_launch_limits(plan, units)
-    giving_back = give_back(plan)
+    giving_back = give_back(plan, standing, planner.holds)
     unmet = _explain_unmet(plan, planner.reasons, planner.holds)
     groups = describe_groups(plan, split, unmet)
     return Decision.model_construct(
@@ -56,8 +66,13 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
         launches=split.launches,
         deferred=split.deferred,
         drains=giving_back.drains,
-        cancelled_drains=cancelled,
+        cancelled_drains=(*busy, *cancelled),
         unneeded=giving_back.unneeded,
+        desired={plan.fleet.groups[g].name: each.desired for g, each in plan.wanted.items() if each.desired is not None},
+        withheld=tuple(Withheld(piece.id, keep.code, keep.until) for piece, keep in giving_back.kept),
+        holding=plan.holding(),
+        standing_slices={group.name: slices for group, slices in zip(plan.fleet.groups, standing.slices, strict=True) if slices},
+        waiting_since=giving_back.waiting_since,
         groups=groups,
         pools=describe_pools(plan, groups),
         standing=standing.outcomes,
@@ -80,9 +95,18 @@ class PlanFigures(NamedTuple):
 @gc_paused
 def plan_figures(snapshot: Snapshot, effort: Effort | None = None) -> PlanFigures:
     """The figures of the plan that `decide` makes, at about half the cost of the decision; `effort` counts it."""
-    planner = _Planner(Fleet(snapshot, effort))
+    planner, _ = _planner_of(snapshot, effort)
     plan = planner.plan().plan
     return PlanFigures(plan.unplaced, {group.name: planner.tried[g] for g, group in enumerate(plan.fleet.groups)})
+
+
+def _planner_of(snapshot: Snapshot, effort: Effort | None) -> tuple["_Planner", tuple[str, ...]]:
+    """A planner, and the slices that the minimum or standing requests take back though work runs on them."""
+    planner = _Planner(Fleet(snapshot, effort))
+    busy = planner.busy_slices_taken_back()
+    if busy:
+        planner = _Planner(Fleet(without_drains(snapshot, busy), planner.fleet.effort))
+    return planner, busy
 
 
 class _Planned(NamedTuple):
@@ -108,6 +132,7 @@ class _Planner:
         self.fleet = fleet
         self.config = snapshot.config
         self.holds = Holds(snapshot)
+        self._wanted = wanted_slices(fleet)
         self.reasons = Reasons(fleet)
         self.thorough = True
         """Whether every plan compared all groups for every slice that it bought."""
@@ -119,6 +144,14 @@ class _Planner:
         self._standing: tuple[Sequence[Unit], StandingResult] | None = None
         self._floor = smallest([shape.need for shape in snapshot.workload.shapes])
         self._cursors = ShapeCursors(snapshot.workload.shapes, fleet.matcher, conserve=self.config.conserve_accelerators)
+
+    def busy_slices_taken_back(self) -> tuple[str, ...]:
+        """Busy slices whose drains are cancelled, where the minimum or standing requests would launch slices instead."""
+        if not any(self.fleet.busy_drains):
+            return ()
+        plan = self._begun((), self.fleet.reclaimable_counts(busy=True))
+        open_standing(plan, measure_standing(plan, self.reasons))
+        return busy_slices_taken_back(plan)
 
     def plan(self) -> _Planned:
         """A plan that the next evaluation would not extend.
@@ -158,26 +191,34 @@ class _Planner:
     def _place(self, opened: Sequence[Unit], strategy: Strategy | None) -> _Planned:
         fleet, runs = self.fleet, self._buying
         fleet.effort.spend(SHAPE_STEPS * len(self._workload.shapes))
-        counts = [counts.total for counts in fleet.counts]
-        plan = Plan(fleet, Headroom(fleet.snapshot, fleet.groups, counts, fleet.reclaimable_counts()), self._floor)
-        plan.sources = self._sources
-        ready = plan.ready_slices = fleet.ready_bins()
-        plan.add_ready(slice_bin for _, slice_bin in ready)
-        arriving = fleet.in_flight_bins()
-        plan.arriving_slices = list(zip(fleet.arriving(), arriving, strict=True))
-        plan.add_in_flight(arriving, opened=False)
-        for unit in opened:
-            plan.open(unit.parts, unit.times, unit.cause, unit.source)
-        open_minimum(plan)
+        plan = self._begun(opened, fleet.reclaimable_counts())
         standing = self._measured_standing(plan, opened)
         open_standing(plan, standing)
-        hosts = fleet.ready_hosts_by_ref(ready)
+        hosts = fleet.ready_hosts_by_ref(plan.ready_slices)
         if strategy is None:
             place_by_priority(plan, self._cursors, runs, hosts)
         else:
             place_by_filling(plan, runs, hosts, strategy, keep_bins=bool(self.holds))
             self.thorough = self.thorough and not plan.beyond_effort
         return _Planned(plan, standing)
+
+    def _begun(self, opened: Sequence[Unit], reclaimable: Sequence[int]) -> Plan:
+        """A plan with the existing slices, these units, the minimum, and what reports of pressure want."""
+        fleet = self.fleet
+        counts = [counts.total for counts in fleet.counts]
+        headroom = Headroom(fleet.snapshot, fleet.groups, counts, reclaimable, serving=fleet.serving)
+        plan = Plan(fleet, headroom, self._floor)
+        plan.sources, plan.wanted = self._sources, self._wanted
+        plan.ready_slices = fleet.ready_bins()
+        plan.add_ready(slice_bin for _, slice_bin in plan.ready_slices)
+        arriving = fleet.in_flight_bins()
+        plan.arriving_slices = list(zip(fleet.arriving(), arriving, strict=True))
+        plan.add_in_flight(arriving, opened=False)
+        for unit in opened:
+            plan.open(unit.parts, unit.times, unit.cause, unit.source)
+        open_minimum(plan)
+        open_desired(plan)
+        return plan
 
     def _measured_standing(self, plan: Plan, opened: Sequence[Unit]) -> StandingResult:
         """Standing requests after these units are ordered: the same for every strategy, so measured once."""
@@ -259,5 +300,6 @@ def _next_change(plan: Plan, split: LaunchSplit, holds: Holds, giving_back: Give
     launching = {launch.group for launch in split.launches}
     patience = [snapshot.config.patience_of(group) for group in fleet.groups if group.name in launching]
     moments += [snapshot.now + timedelta(seconds=seconds) for seconds in patience]
-    moments += [moment for moment in (split.retry_at, giving_back.next_at) if moment is not None]
+    changes = [split.retry_at, giving_back.next_at, *(wanted.next_at for wanted in plan.wanted.values())]
+    moments += [moment for moment in changes if moment is not None]
     return min(moments, default=None)

@@ -8,10 +8,10 @@ the same rules, so once a plan is carried out, the next evaluation fills its sli
 from collections import deque
 from collections.abc import Iterator
 
+from penstock.core.decision.bins import HostBin, is_unreported
 from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.families import Family, families_of
 from penstock.core.decision.first_fit import NONE, FirstFit
-from penstock.core.decision.fleet import HostBin, is_unreported
 from penstock.core.decision.gangs import place_gangs
 from penstock.core.decision.plan import Plan
 from penstock.core.decision.priority import HostsByRef, apart_hosts
@@ -154,7 +154,7 @@ class _Filling:
     def _take_back(self, order: list[int]) -> None:
         """Fill draining slices before any is bought: they cost nothing more."""
         for g in order:
-            while self.left and self.plan.headroom.reclaimable[g]:
+            while self.left and self.plan.headroom.back(g):
                 slice_bin = self.plan.fleet.new_bin(g)
                 for host in slice_bin.hosts:
                     self._fill(host, Tier.NEW)

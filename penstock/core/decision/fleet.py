@@ -1,91 +1,23 @@
 """`Fleet`, the snapshot indexed for placing: groups in rank order, slice counts, bins of free host resources."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import assert_never
 
+from penstock.core.decision.bins import BIN_STEPS, NOTHING, HostBin, SliceBin, free_of
 from penstock.core.decision.effort import Effort
+from penstock.core.decision.excess import REMOVED, Have, Kind, MayGo, above_maximums
 from penstock.core.decision.first_fit import Layout
+from penstock.core.decision.heads import heads
 from penstock.core.decision.match import Matcher, in_rank_order
 from penstock.core.decision.patience import patience_end
+from penstock.core.decision.protections import protected_slices, protection_ends, takes_no_work
 from penstock.model.cluster import ScaleDown, ScaleGroup
-from penstock.model.resources import GPU, Vector
-from penstock.model.shape import gpu_taken
+from penstock.model.elasticity import Drive
 from penstock.model.slices import HostState, HostUsage, Slice, SliceState, SliceUsage
 from penstock.model.snapshot import Snapshot
-from penstock.model.units import MILLI
-
-BIN_STEPS = 5
-"""Steps of making the bin of one host."""
-NOTHING: Vector = (-1, -1, -1, -1, -1)
-"""Free resources of a closed host: below zero, so that even a task that needs nothing does not fit."""
-
-
-class HostBin:
-    """Free resources of one host. A `whole` host is unused; on an `alone` host, TPU work shares with nothing."""
-
-    __slots__ = ("alone", "closed", "cpu", "disk", "gpu", "memory", "owner", "tpu", "whole")
-
-    def __init__(self, owner: "SliceBin", free: Vector, *, whole: bool, alone: bool) -> None:
-        self.owner = owner
-        self.cpu, self.memory, self.disk, self.gpu, self.tpu = free
-        self.whole = whole
-        self.alone = alone
-        self.closed = free is NOTHING
-
-    @property
-    def usable_alone(self) -> bool:
-        """Whether work that does not share a host can take this one."""
-        return self.whole or not self.alone
-
-    def put(self, need: Vector, tasks: int, *, exclusive: bool) -> None:
-        """Place tasks; exclusive work closes a host that is not shared."""
-        if exclusive and self.alone:
-            self.shut()
-            return
-        self.whole = False
-        self.cpu -= need[0] * tasks
-        self.memory -= need[1] * tasks
-        self.disk -= need[2] * tasks
-        self.gpu -= need[3] * tasks
-        self.tpu -= need[4] * tasks
-
-    def close_below(self, floor: Vector) -> None:
-        """Close the host if less than the floor is left in any dimension."""
-        if self.cpu < floor[0] or self.memory < floor[1] or self.disk < floor[2] or self.gpu < floor[3] or self.tpu < floor[4]:
-            self.closed = True
-
-    def shut(self) -> None:
-        """Close the host for good."""
-        self.cpu, self.memory, self.disk, self.gpu, self.tpu = NOTHING
-        self.whole, self.closed = False, True
-
-
-class SliceBin:
-    """The hosts of one slice.
-
-    `empty` until an entry is placed on it, `busy` if work already runs on it, `opened` if this decision orders it. `order` is
-    its position among the slices in flight. `reported` unless it is READY and no usage report has named it. `bit` is the kind
-    of slice that a search for a host looks for: the group, counted on for those that are not reported.
-    """
-
-    __slots__ = ("bit", "busy", "empty", "group", "hosts", "opened", "order", "reported", "used")
-
-    def __init__(self, group: int, *, busy: bool = False, reported: bool = True) -> None:
-        self.group = self.bit = group
-        self.reported = reported
-        self.order = -1
-        self.opened = False
-        self.hosts: list[HostBin] = []
-        self.busy = busy
-        self.empty = not busy
-        self.used = False
-
-
-def is_unreported(slice_bin: SliceBin) -> bool:
-    """Sort key of READY slices: room that usage reports have shown is filled first."""
-    return not slice_bin.reported
 
 
 class SliceCounts:
@@ -116,37 +48,47 @@ class Fleet:
         self.alone_bits = alone | alone << len(self.groups)
         """Groups, reported and not, whose hosts take one task on chips each."""
         self.counts = [SliceCounts() for _ in self.groups]
-        self.deadlines: list[datetime] = []
-        """Times at which a slice counts differently without any event: when patience with it ends, or it is given up."""
+        self.deadlines: list[datetime] = [*protection_ends(snapshot)]
+        """When a slice counts differently without any event: patience with it ends, it is given up, or no longer kept."""
+        self.protected = protected_slices(snapshot)
+        """The ids of slices that no decision drains."""
         self.given_up: list[Slice] = []
         """Slices that have been unclaimed for `unclaimed_after`."""
         self.reclaimable: list[list[Slice]] = [[] for _ in self.groups]
-        """Idle slices whose drains may be cancelled, the newest drain first."""
+        """Slices whose drains may be cancelled, the newest drain first: idle ones, or any of a group that pressure drives."""
+        self.busy_drains: list[list[Slice]] = [[] for _ in self.groups]
+        """Slices that work runs on and whose drains may be cancelled, the newest drain first."""
         self.stalled: list[tuple[Slice, int]] = []
         """Slices on their way that are no longer counted on."""
+        self.serving = 0
+        """Slices that are not leaving, those of removed groups included."""
+        self._unclaimed: list[tuple[Slice, int]] = []
         self._placeable: list[tuple[Slice, int, SliceUsage | None]] = []
         self._returning: list[tuple[Slice, int, SliceUsage | None]] = []
         for piece in snapshot.slices:
+            self.serving += not is_leaving(piece)
             g = self.number.get(piece.group)
             if g is not None:
                 self._count(piece, g)
         self._placeable += self._returning  # After all others in flight, as this decision's predecessor took them back.
-        self.excess = [self._above_maximum(g) for g in range(len(self.groups))]
-        """Slices of each group above its maximum, which was lowered: they drain at once and are no capacity."""
+        self.excess = self._above_maximums()
+        """Slices above a maximum that was lowered, of their group or of the cluster: they drain at once and are no capacity."""
         self._leaving_now: set[str] = set()
         """The ids of these, unless drains are only shown."""
         if snapshot.config.scale_down is ScaleDown.ON:
-            self._leaving_now = {piece.id for pieces in self.excess for piece in pieces}
+            self._leaving_now = {piece.id for piece in self.excess}
             self._set_aside(self._leaving_now)
-        for drains in self.reclaimable:
+        for drains in (*self.reclaimable, *self.busy_drains):
             drains.sort(key=lambda piece: piece.drain.number if piece.drain else 0, reverse=True)
 
     def _count(self, piece: Slice, g: int) -> None:
         counts = self.counts[g]
         if is_leaving(piece):
             counts.leaving += 1
-            if piece.reclaimable and piece.id in self.snapshot.usage and self._is_idle(piece, g):
+            if piece.reclaimable and not takes_no_work(piece) and self._is_by_pressure(g):
                 self.reclaimable[g].append(piece)
+            elif piece.reclaimable and piece.id in self.snapshot.usage and not takes_no_work(piece):
+                (self.reclaimable if self._is_idle(piece, g) else self.busy_drains)[g].append(piece)
             if piece.state.in_flight and piece.queued:
                 self._stalled(piece, g)  # only to record its deadline, from which on its group is blocked even if it drains
         elif piece.state.in_flight and self._stalled(piece, g):
@@ -154,7 +96,11 @@ class Fleet:
             self.stalled.append((piece, g))
         elif piece.is_unclaimed and piece.id not in self.snapshot.usage:
             counts.unclaimed += 1
-            self._judge_unclaimed(piece)
+            self._judge_unclaimed(piece, g)
+        elif takes_no_work(piece):
+            counts.in_flight += piece.state.in_flight
+            counts.ready += not piece.state.in_flight
+            counts.busy += 1
         elif piece.returning and self._is_idle(piece, g):
             counts.in_flight += 1
             self._returning.append((piece, g, None))
@@ -169,26 +115,70 @@ class Fleet:
             counts.in_flight += 1
             self._placeable.append((piece, g, None))
 
-    def _above_maximum(self, g: int) -> list[Slice]:
-        """First what was never started, then what is on its way, newest first, then what is idle, the longest idle first."""
-        counts, most = self.counts[g], self.groups[g].max_slices
-        above = counts.ready + counts.in_flight + counts.stalled - most
-        if above <= 0:
+    def _above_maximums(self) -> list[Slice]:
+        """Slices that leave at once because a maximum was lowered. Those that are given up make room, too."""
+        given_up, most = [0] * len(self.groups), self.snapshot.config.max_slices
+        for piece in self.given_up:
+            given_up[self.number[piece.group]] += 1
+        serving = [counts.ready + counts.in_flight + counts.stalled for counts in self.counts]
+        unclaimed = [counts.unclaimed - gone for counts, gone in zip(self.counts, given_up, strict=True)]
+        have = Have([*map(sum, zip(serving, unclaimed, strict=True))], serving, self.serving - len(self.given_up))
+        within = all(count <= group.max_slices for count, group in zip(have.counted, self.groups, strict=True))
+        if within and (most is None or have.total <= most):
             return []
-        mine = [piece for piece, owner, _ in self._placeable if owner == g]
-        arriving = [piece for piece in reversed(mine) if piece.state.in_flight]
-        idle = [piece for piece in mine if piece.state is SliceState.READY and piece.idle_since and self._is_idle(piece, g)]
-        idle.sort(key=longest_idle)
-        if self.groups[g].protect_first and most:
-            head = self.head(g)
-            idle.sort(key=lambda piece: piece.id == head)
-        stalled = [piece for piece, owner in reversed(self.stalled) if owner == g]
-        return [*stalled, *sorted(arriving, key=lambda piece: piece.started), *idle][:above]
+        may_go = [each for each in self._may_go() if each.piece.id not in self.protected]
+        return above_maximums(self.snapshot, self.groups, have, may_go)
+
+    def _may_go(self) -> Iterator[MayGo]:
+        """Slices on which nothing works: not joined, on their way, or idle by a fresh word and not a protected head."""
+        yield from (MayGo(Kind.NOT_JOINED, piece, g) for piece, g in self._unclaimed)
+        for piece, g in (*self.stalled, *((piece, g) for piece, g, _ in self._placeable)):
+            if piece.state.in_flight:
+                yield MayGo(Kind.ON_ITS_WAY if piece.started else Kind.NOT_STARTED, piece, g)
+            elif self._is_idle(piece, g) and self._has_idled(piece) and not self._is_protected(piece, g):
+                yield MayGo(Kind.IDLE, piece, g)
+        for piece in self.snapshot.slices:
+            if piece.group in self.number or piece.drain is not None:
+                continue
+            if piece.state.in_flight:
+                yield MayGo(Kind.ON_ITS_WAY if piece.started else Kind.NOT_STARTED, piece, REMOVED)
+            elif self._has_idled(piece):
+                yield MayGo(Kind.IDLE, piece, REMOVED)
+
+    def _has_idled(self, piece: Slice) -> bool:
+        """READY and idle since some time, on the word of sources that are not silent for too long."""
+        if piece.state is not SliceState.READY or piece.idle_since is None:
+            return False
+        stale_at = self.snapshot.stale_at.get(piece.id)
+        return stale_at is None or not self._is_over(stale_at)
+
+    def _is_by_pressure(self, g: int) -> bool:
+        """Whether reports of pressure drive the group: its READY slices drain only once their controller confirms it."""
+        return self.groups[g].drive is Drive.PRESSURE
+
+    def _is_protected(self, piece: Slice, g: int) -> bool:
+        """Whether the slice is a head that stays, unless a maximum is zero; or one that only its controller can free."""
+        group = self.groups[g]
+        return self._is_by_pressure(g) or bool(
+            group.protect_first and group.max_slices and self.snapshot.config.max_slices != 0 and piece.id == self.head(g)
+        )
+
+    def position(self, piece: Slice) -> int:
+        """The place of a slice in the ledger: the newest is the last."""
+        return self._positions[piece.id]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {piece.id: position for position, piece in enumerate(self.snapshot.slices)}
 
     def head(self, g: int) -> str | None:
-        """The oldest READY slice of a group."""
-        serving = (p for p in self.snapshot.slices if p.state is SliceState.READY and p.drain is None)
-        return next((piece.id for piece in serving if piece.group == self.groups[g].name), None)
+        """The oldest READY slice of a group that protects it, or that pressure drives."""
+        return self._heads.get(self.groups[g].name)
+
+    @cached_property
+    def _heads(self) -> dict[str, str]:
+        protecting = {group.name for group in self.groups if group.protect_first or group.drive is Drive.PRESSURE}
+        return heads(self.snapshot, protecting)
 
     def _set_aside(self, slice_ids: AbstractSet[str]) -> None:
         """Count slices as leaving."""
@@ -196,14 +186,17 @@ class Fleet:
             return
         for piece, g, _ in self._placeable:
             if piece.id in slice_ids:
-                counts = self.counts[g]
-                counts.leaving += 1
-                counts.ready -= piece.state is SliceState.READY
-                counts.in_flight -= piece.state.in_flight
+                self.counts[g].ready -= piece.state is SliceState.READY
+                self.counts[g].in_flight -= piece.state.in_flight
         for piece, g in self.stalled:
-            if piece.id in slice_ids:
+            self.counts[g].stalled -= piece.id in slice_ids
+        for piece, g in self._unclaimed:
+            self.counts[g].unclaimed -= piece.id in slice_ids
+        for piece in self.excess:
+            g = self.number.get(piece.group, REMOVED)
+            if g != REMOVED:
                 self.counts[g].leaving += 1
-                self.counts[g].stalled -= 1
+        self.serving -= len(slice_ids)
         self._placeable = [item for item in self._placeable if item[0].id not in slice_ids]
         self.stalled = [item for item in self.stalled if item[0].id not in slice_ids]
 
@@ -216,11 +209,13 @@ class Fleet:
         end = patience_end(self.snapshot.config, self.groups[g], piece)
         return piece.queued if end is None else self._is_over(end)
 
-    def _judge_unclaimed(self, piece: Slice) -> None:
+    def _judge_unclaimed(self, piece: Slice, g: int) -> None:
         """Give the slice up once it has been unclaimed for long enough, if the configuration says so."""
-        after = self.snapshot.config.unclaimed_after_seconds
+        after = None if piece.id in self.protected else self.snapshot.config.unclaimed_after_seconds
         if after is not None and piece.unclaimed is not None and self._is_over(piece.unclaimed + timedelta(seconds=after)):
             self.given_up.append(piece)
+        else:
+            self._unclaimed.append((piece, g))
 
     def _known_usage(self, piece: Slice, g: int) -> SliceUsage | None:
         """Usage per host; None if the report does not fit the group. A slice that no report has named counts as idle.
@@ -240,12 +235,13 @@ class Fleet:
             self.deadlines.append(end)
         return end <= self.snapshot.now
 
-    def reclaimable_counts(self) -> list[int]:
-        """How many draining slices of each group may serve again without exceeding its maximum."""
-        return [
-            min(len(drains), max(0, group.max_slices - counts.total + counts.leaving))
-            for drains, group, counts in zip(self.reclaimable, self.groups, self.counts, strict=True)
-        ]
+    def reclaimable_counts(self, *, busy: bool = False) -> list[int]:
+        """How many draining slices of each group may serve again without exceeding its maximum; with `busy`, also busy ones."""
+        found = []
+        for g, (group, counts) in enumerate(zip(self.groups, self.counts, strict=True)):
+            drains = len(self.reclaimable[g]) + (len(self.busy_drains[g]) if busy else 0)
+            found.append(min(drains, max(0, group.max_slices - counts.total + counts.leaving)))
+        return found
 
     def ready_bins(self) -> list[tuple[Slice, SliceBin]]:
         """READY slices of known usage, with their free resources. Those that a report has named come first."""
@@ -256,7 +252,8 @@ class Fleet:
                 reported = piece.id in self.snapshot.usage
                 slice_bin = SliceBin(g, busy=not all(host.idle for host in usage), reported=reported)
                 slice_bin.bit = g if reported else g + len(self.groups)
-                slice_bin.hosts = [self._host_bin(slice_bin, host) for host in usage]
+                degraded = any(host.state is HostState.DEGRADED for host in usage)
+                slice_bin.hosts = [self._host_bin(slice_bin, host, closed=degraded) for host in usage]
                 slice_bin.empty = all(host.whole for host in slice_bin.hosts)
                 found.append((piece, slice_bin))
         return found
@@ -265,17 +262,24 @@ class Fleet:
         """Slices in flight that hold demand, in the order in which they were ordered."""
         return [piece for piece, _, usage in self._placeable if usage is None]
 
+    def arriving_of(self, g: int) -> list[Slice]:
+        """Slices of a group in flight, also those that are no longer counted on."""
+        arriving = [piece for piece, owner, usage in self._placeable if owner == g and usage is None]
+        return [*arriving, *(piece for piece, owner in self.stalled if owner == g)]
+
     def in_flight_bins(self) -> list[SliceBin]:
         """Slices in flight, whole, in the order in which they were ordered."""
         return [self.new_bin(g) for _, g, usage in self._placeable if usage is None]
 
     def whole_bins(self) -> tuple[list[SliceBin], list[SliceBin]]:
         """READY slices and slices in flight as if nothing ran on them: the capacity that standing requests are measured on."""
+        elsewhere = self._leaving_now | {piece.id for piece, _, _ in self._returning}
         ready = [
             self.number[piece.group]
             for piece in self.snapshot.slices
-            if piece.state is SliceState.READY and not is_leaving(piece) and piece.group in self.number
-            if piece.id not in self._leaving_now and (not piece.is_unclaimed or piece.id in self.snapshot.usage)
+            if (piece.state is SliceState.READY or piece.returning) and not is_leaving(piece) and piece.group in self.number
+            if piece.id not in elsewhere and (not piece.is_unclaimed or piece.id in self.snapshot.usage)
+            if not takes_no_work(piece)
         ]
         return [self.new_bin(g) for g in ready], self.in_flight_bins()
 
@@ -288,9 +292,10 @@ class Fleet:
         slice_bin.hosts = [HostBin(slice_bin, offer, whole=True, alone=alone) for _ in range(group.hosts_per_slice)]
         return slice_bin
 
-    def _host_bin(self, slice_bin: SliceBin, usage: HostUsage) -> HostBin:
+    def _host_bin(self, slice_bin: SliceBin, usage: HostUsage, *, closed: bool) -> HostBin:
+        """The bin of a host that is in use. With one degraded host the whole slice is `closed`."""
         group = self.groups[slice_bin.group]
-        free = free_of(group.host.vector, usage)
+        free = NOTHING if closed else free_of(group.host.vector, usage)
         return HostBin(slice_bin, free, whole=usage.idle and free == group.host.vector, alone=group.hosts_alone)
 
     def ready_hosts_by_ref(self, bins: Sequence[tuple[Slice, SliceBin]]) -> dict[tuple[str, int], HostBin]:
@@ -324,19 +329,3 @@ def unreported_since(piece: Slice, usage: Mapping[str, SliceUsage]) -> datetime 
     """When the slice became READY, if no usage report has named it since. One that did not join has its own alert."""
     silent = piece.state is SliceState.READY and piece.unclaimed is None and piece.id not in usage
     return piece.since if silent else None
-
-
-def free_of(offer: Vector, usage: HostUsage) -> Vector:
-    """Free resources of a host. A degraded host, or a busy one with no reserved amounts, has none."""
-    if usage.state is HostState.DEGRADED:
-        return NOTHING
-    if usage.reserved is None:
-        return offer if usage.idle else NOTHING
-    cpu, memory, disk, gpu, tpu = (max(0, have - taken) for have, taken in zip(offer, usage.reserved.vector, strict=True))
-    return (cpu, memory, disk, min(gpu, max(0, offer[GPU] - _gpu_shares(usage.reserved.gpu_milli, len(usage.tasks)))), tpu)
-
-
-def _gpu_shares(reserved: int, tasks: int) -> int:
-    """Milli-GPUs that running tasks take: one GPU each if they reserve, on average, a share above one half."""
-    share = reserved % MILLI and tasks and reserved // tasks
-    return tasks * gpu_taken(share) if share else reserved

@@ -1,4 +1,4 @@
-"""Slices launched without waiting demand: group minimums, standing requests, watermark and warm spares."""
+"""Slices launched without waiting demand: group minimums, desired counts, standing requests, watermark and warm spares."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,6 +33,16 @@ def open_minimum(plan: Plan) -> None:
         slices = min(missing, plan.headroom.of(g))
         if slices > 0:
             plan.open(((g, 1),), slices, Cause.MINIMUM)
+
+
+def open_desired(plan: Plan) -> None:
+    """Bring every group that reports of pressure drive up to what they want. Stalled slices count here, too."""
+    for g, wanted in plan.wanted.items():
+        counts = plan.fleet.counts[g]
+        missing = wanted.slices - counts.ready - counts.in_flight - counts.stalled - plan.opened[g]
+        slices = min(missing, plan.headroom.of(g))
+        if slices > 0:
+            plan.open(((g, 1),), slices, Cause.PRESSURE)
 
 
 class StandingResult(NamedTuple):
@@ -155,6 +165,9 @@ def open_spares(plan: Plan, standing: Sequence[int], *, keep_bins: bool) -> None
     add = plan.open if keep_bins else plan.charge
     for g, group in enumerate(plan.fleet.groups):
         counts = plan.fleet.counts[g]
+        if g in plan.wanted:
+            plan.target[g] = plan.wanted[g].slices
+            continue
         need = counts.busy + plan.required[g]
         watermark, warm = watermark_target(need, group.watermark), need + group.warm_slices
         plan.target[g] = min(group.max_slices, max(group.min_slices, standing[g], watermark, warm))

@@ -6,9 +6,9 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from penstock.core.decision.bins import HostBin, SliceBin, is_unreported
 from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.first_fit import NONE
-from penstock.core.decision.fleet import HostBin, SliceBin, is_unreported
 from penstock.core.decision.plan import Plan
 from penstock.model.decision import Cause, Tier
 from penstock.model.shape import GangPlacement
@@ -123,7 +123,7 @@ def _whole_on_draining(plan: Plan, cursor: ShapeCursor, run: int, first: int, co
     """Take draining slices back for gangs that they complete, in any group, before a slice is launched in another."""
     left = count
     for g in cursor.buy_order if plan.reclaims else ():
-        left -= _open_whole(plan, cursor, g, plan.headroom.reclaimable[g], run, first + count - left, left)
+        left -= _open_whole(plan, cursor, g, plan.headroom.back(g), run, first + count - left, left)
     return count - left
 
 
@@ -278,7 +278,7 @@ def _to_open(plan: Plan, cursor: ShapeCursor) -> Iterator[int]:
     for reclaims in (True, False) if plan.reclaims else (False,):
         for g in cursor.buy_order:
             plan.fleet.effort.spend(GROUP_STEPS)
-            while plan.headroom.reclaimable[g] if reclaims else plan.headroom.of(g):
+            while plan.headroom.back(g) if reclaims else plan.headroom.of(g):
                 yield g
 
 

@@ -6,6 +6,7 @@ from math import isnan
 
 from penstock.model.cluster import ScaleGroup
 from penstock.model.constraints import Constraint, Operator, as_number, as_text
+from penstock.model.elasticity import Drive
 from penstock.model.shape import Shape
 
 
@@ -22,6 +23,7 @@ class GroupBits:
 
     def __init__(self, groups: Sequence[ScaleGroup]) -> None:
         self.every = (1 << len(groups)) - 1
+        self._by_entries = sum(1 << g for g, group in enumerate(groups) if group.drive is Drive.ENTRIES)
         self._attributes: dict[str, _Values] = {}
         self._device: dict[str, int] = {}
         self._variant: dict[str | None, int] = {}
@@ -37,8 +39,10 @@ class GroupBits:
             values.sort()
 
     def matching(self, shape: Shape) -> int:
-        """The groups of the right kind for the shape: device, variant and every hard constraint."""
-        found = self._device.get(shape.device.type, 0) if shape.accelerated else self.every
+        """The groups of the right kind for the shape: driven by entries, device, variant and every hard constraint."""
+        found = self._by_entries
+        if shape.accelerated:
+            found &= self._device.get(shape.device.type, 0)
         if shape.device.variants:
             offered = 0
             for variant in shape.device.variants:

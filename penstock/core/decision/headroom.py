@@ -91,11 +91,18 @@ class Headroom:
     """Slices that may still be ordered. Every order is charged to group, cluster and pool."""
 
     def __init__(
-        self, snapshot: Snapshot, groups: Sequence[ScaleGroup], counts: Sequence[int], reclaimable: Sequence[int] = ()
+        self,
+        snapshot: Snapshot,
+        groups: Sequence[ScaleGroup],
+        counts: Sequence[int],
+        reclaimable: Sequence[int] = (),
+        *,
+        serving: int = 0,
     ) -> None:
         """`counts` are each group's slices in the ledger, in any state. Slices of removed groups count too.
 
-        `reclaimable` are those of them whose drains may be cancelled: they are charged already, and taken before new slices.
+        `reclaimable` are those of them whose drains may be cancelled: they are charged already, and taken before new slices,
+        as long as no more slices serve than the cluster may have; `serving` are those that do.
         """
         config, names = snapshot.config, {group.name for group in groups}
         self._groups, self._most = groups, config.max_slices
@@ -122,8 +129,10 @@ class Headroom:
         self.blocked = blocks(groups, own)
         self._room = self._room_if_empty(snapshot)
         self._pool_at_first = dict(self._pool)
-        self.reclaimable = list(reclaimable) or [0] * len(groups)
-        """Draining slices of each group that may still be taken back."""
+        self._back = list(reclaimable) or [0] * len(groups)
+        self._back_in_all = UNLIMITED if config.max_slices is None else max(0, config.max_slices - serving)
+        self.taken_back = [0] * len(groups)
+        """Draining slices of each group that are taken back."""
         self._charged = [0] * len(groups)
         """New slices of each group that orders are charged for."""
         self.most_charged = [0] * len(groups)
@@ -151,7 +160,11 @@ class Headroom:
 
     def of(self, g: int) -> int:
         """Slices that the group may still add: draining ones that are taken back, also if it is blocked, and new ones."""
-        return self.reclaimable[g] + self._new(g)
+        return self.back(g) + self._new(g)
+
+    def back(self, g: int) -> int:
+        """Draining slices of the group that may still be taken back."""
+        return min(self._back[g], self._back_in_all)
 
     def _new(self, g: int) -> int:
         if self.blocked[g] is not None:
@@ -162,8 +175,10 @@ class Headroom:
 
     def order(self, g: int, slices: int) -> None:
         """Take slices of the group, draining ones first, and charge the new ones; a negative number returns them."""
-        reclaimed = min(slices, self.reclaimable[g]) if slices > 0 else min(0, slices + self._charged[g])
-        self.reclaimable[g] -= reclaimed
+        reclaimed = min(slices, self.back(g)) if slices > 0 else min(0, slices + self._charged[g])
+        self._back[g] -= reclaimed
+        self._back_in_all -= reclaimed
+        self.taken_back[g] += reclaimed
         charged = slices - reclaimed
         self._charged[g] += charged
         self.most_charged[g] = max(self.most_charged[g], self._charged[g])
@@ -213,5 +228,5 @@ class Headroom:
         twin = object.__new__(Headroom)
         twin.__dict__.update(self.__dict__)
         twin._group, twin._pool = list(self._group), dict(self._pool)
-        twin.reclaimable, twin._charged = list(self.reclaimable), list(self._charged)
+        twin._back, twin.taken_back, twin._charged = list(self._back), list(self.taken_back), list(self._charged)
         return twin

@@ -44,6 +44,11 @@ class Holds:
     def __bool__(self) -> bool:
         return bool(self.by_source)
 
+    @property
+    def lapsed(self) -> frozenset[str]:
+        """Sources whose demand keeps no slice."""
+        return frozenset(name for name, hold in self.by_source.items() if not hold.keeps)
+
     def of(self, run: Run) -> Hold | None:
         """Why the entries of a run buy nothing new, if so."""
         return self.by_source.get(run.source)

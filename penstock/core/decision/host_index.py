@@ -1,8 +1,8 @@
 """Hosts in order, searched for the first that can take a shape."""
 
+from penstock.core.decision.bins import HostBin
 from penstock.core.decision.effort import Effort
 from penstock.core.decision.first_fit import NONE, FirstFit, Layout
-from penstock.core.decision.fleet import HostBin
 
 REPLACED = 30
 """Steps of correcting the key of a host."""

@@ -9,11 +9,13 @@ from typing import NamedTuple
 from penstock.core.decision.fleet import SliceCounts
 from penstock.core.decision.floors import SPARES
 from penstock.core.decision.plan import Plan, Unit
+from penstock.core.decision.prices import cost_of
 from penstock.model.cluster import Limits
 from penstock.model.decision import Deferred, LaunchRequest
 from penstock.model.slices import RecentLaunch
 
 MINUTE = timedelta(minutes=1)
+COST = "max_cost_per_hour"
 
 
 class LaunchSplit(NamedTuple):
@@ -30,7 +32,41 @@ class _Limit:
     def __init__(self, name: str, scope: str, value: float, left: int) -> None:
         self.name = name
         self.message = f"{scope} limits {name} to {value:g}"
-        self.left = max(0, left)
+        self._left = max(0, left)
+
+    def admits(self, unit: Unit) -> int:
+        """How many repetitions of the unit are within the limit."""
+        return min(unit.times, self._left)
+
+    def take(self, _unit: Unit, times: int) -> None:
+        """Count launched repetitions of the unit."""
+        self._left -= times
+
+
+class _CostLimit(_Limit):
+    """What the slices of the cluster may cost in an hour: those that exist, those on their way, and those launched now."""
+
+    def __init__(self, plan: Plan, most: float) -> None:
+        snapshot = plan.fleet.snapshot
+        spent = cost_of(snapshot.slices, snapshot.config)
+        super().__init__(COST, "the cluster", most, _exact(most) - _exact(spent))
+        self.message = f"the cluster limits its cost per hour to {most:,.2f}, and its slices cost {spent:,.2f} already"
+        self._prices = [_exact(group.price) for group in plan.fleet.groups]
+
+    def admits(self, unit: Unit) -> int:
+        price = self._price(unit)
+        return min(unit.times, self._left // price) if price else unit.times
+
+    def take(self, unit: Unit, times: int) -> None:
+        self._left -= self._price(unit) * times
+
+    def _price(self, unit: Unit) -> int:
+        return sum(self._prices[g] * slices for g, slices in unit.parts)
+
+
+def _exact(money: float) -> int:
+    """Money in millionths, so that sums of prices are compared exactly."""
+    return round(money * 1_000_000)
 
 
 def apply_launch_limits(plan: Plan, units: Sequence[Unit]) -> LaunchSplit:
@@ -82,6 +118,8 @@ class _Limits:
             self._limits(f"group {group.name}", group.limits, [counts[g]], of_group.get(group.name, ()))
             for g, group in enumerate(plan.fleet.groups)
         ]
+        most = snapshot.config.max_cost_per_hour
+        self._cluster += [] if most is None else [_CostLimit(plan, most)]
         self._any = bool(self._cluster) or any(self._groups)
 
     @staticmethod
@@ -103,14 +141,14 @@ class _Limits:
         if not self._any:
             return unit.times, None
         binding = [limit for g, _ in unit.parts for limit in self._groups[g]] + self._cluster
-        tightest = min(binding, key=lambda limit: limit.left, default=None)
-        admitted = unit.times if tightest is None else min(unit.times, tightest.left)
+        tightest = min(binding, key=lambda limit: limit.admits(unit), default=None)
+        admitted = unit.times if tightest is None else tightest.admits(unit)
         for limit in binding:
-            limit.left -= admitted
+            limit.take(unit, admitted)
         return admitted, tightest if admitted < unit.times else None
 
     def retry_at(self, names: AbstractSet[str]) -> datetime | None:
-        """When time alone lets a limit admit more. The arrival of slices in flight is an event, so `in_flight` sets no time."""
+        """When time alone lets a limit admit more. Slices come and go by events, so `in_flight` and the cost set no time."""
         moments = [launched.at + MINUTE for launched in self._recent] if "creates_per_minute" in names else []
         if "creates_per_minute" in names and not moments:
             moments.append(self._now + MINUTE)

@@ -7,6 +7,7 @@ from penstock.core.decision.effort import Effort
 from penstock.core.decision.group_bits import GroupBits, positions
 from penstock.model.cluster import ScaleGroup
 from penstock.model.decision import Code
+from penstock.model.elasticity import Drive
 from penstock.model.resources import DIMENSIONS, Vector
 from penstock.model.shape import GangPlacement, Shape
 
@@ -25,7 +26,7 @@ def exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
 
 
 def requirement_exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
-    """What excludes the group by its kind: device, variant, or a hard constraint."""
+    """What excludes the group by its kind: device, variant, a hard constraint, or that reports of pressure drive it."""
     if shape.accelerated and group.device.type is not shape.device.type:
         return Code.DEVICE_MISMATCH
     if shape.device.variants and group.device.variant not in shape.device.variants:
@@ -34,7 +35,15 @@ def requirement_exclusion(shape: Shape, group: ScaleGroup) -> Code | None:
         return Code.CONSTRAINT_MISMATCH
     if not all(constraint.holds(group.all_attributes) for constraint in shape.constraints if not constraint.soft):
         return Code.CONSTRAINT_MISMATCH
-    return None
+    return Code.DRIVEN_BY_PRESSURE if group.drive is Drive.PRESSURE else None
+
+
+def only_driven_by_pressure(shape: Shape, groups: Sequence[ScaleGroup]) -> list[ScaleGroup]:
+    """The groups that could take the shape if reports of pressure did not drive them; none if another group can."""
+    if any(exclusion(shape, group) is None for group in groups):
+        return []
+    driven = (group for group in groups if requirement_exclusion(shape, group) is Code.DRIVEN_BY_PRESSURE)
+    return [group for group in driven if size_exclusion(shape, group) is None]
 
 
 def size_exclusion(shape: Shape, group: ScaleGroup) -> Code | None:

@@ -7,6 +7,7 @@ from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.fleet import is_leaving
 from penstock.core.decision.limits import LaunchSplit
 from penstock.core.decision.plan import Plan
+from penstock.core.decision.prices import cost_of, unpriced_groups
 from penstock.core.decision.reasons import until
 from penstock.model.decision import (
     Cause,
@@ -95,6 +96,7 @@ _PURPOSE = {
     Cause.DEMAND: "a gang",
     Cause.WATERMARK: "its watermark",
     Cause.WARM: "its warm slices",
+    Cause.PRESSURE: "reports of pressure",
 }
 
 
@@ -105,8 +107,11 @@ def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) 
     if placed:
         takes = _counts("takes", "task", [(placed[tier], _CAPACITY[tier]) for tier in Tier if placed[tier]])
         return Outcome.SELECTED, f"{takes}{f'; {opens}' if opens else ''}"
+    wanted = plan.wanted.get(g)
     if opens:
-        return Outcome.KEPT, opens
+        return Outcome.KEPT, f"{opens}; {wanted.why}" if wanted else opens
+    if wanted and wanted.slices <= plan.fleet.counts[g].total - plan.fleet.counts[g].leaving:
+        return Outcome.KEPT if wanted.slices else Outcome.IDLE, wanted.why
     availability, reason = _availability(plan, g)
     if availability is not Availability.AVAILABLE:
         block = plan.headroom.block(g)
@@ -149,16 +154,14 @@ def describe_pools(plan: Plan, groups: Sequence[GroupDecision]) -> tuple[PoolDec
 
 def hourly_cost(plan: Plan, split: LaunchSplit) -> CostPerHour:
     """The cost of existing slices, and the cost with requested and launched ones. A requested slice costs nothing yet."""
-    prices = {group.name: group.price for group in plan.fleet.groups}
-    slices = plan.fleet.snapshot.slices
-    existing = _sums((piece.group, 1) for piece in slices if not _is_coming(piece))
-    coming = _sums((piece.group, 1) for piece in slices if _is_coming(piece))
-    coming.update(_sums((launch.group, launch.slices) for launch in split.launches))
-    before = sum(prices.get(name, 0.0) * existing[name] for name in sorted(existing))
-    after = before + sum(prices.get(name, 0.0) * coming[name] for name in sorted(coming))
-    known = {group.name for group in plan.fleet.groups if group.price_per_hour is not None}
-    unpriced = tuple(sorted({*existing, *coming} - known))
-    return CostPerHour(before=round(before, 6), after=round(after, 6), unpriced=unpriced)
+    config, slices = plan.fleet.snapshot.config, plan.fleet.snapshot.slices
+    before = cost_of((piece for piece in slices if not _is_coming(piece)), config)
+    launched = _sums((launch.group, launch.slices) for launch in split.launches)
+    priced = {group.name: group.price_per_hour for group in plan.fleet.groups}
+    after = before + cost_of(filter(_is_coming, slices), config)
+    after += sum((priced[name] or 0.0) * launched[name] for name in sorted(launched))
+    unpriced = {*unpriced_groups(slices, config), *(name for name in launched if priced[name] is None)}
+    return CostPerHour(before=round(before, 6), after=round(after, 6), unpriced=tuple(sorted(unpriced)))
 
 
 def _is_coming(piece: Slice) -> bool:

@@ -1,14 +1,17 @@
 """The plan of one evaluation: where entries were placed, and which slices were opened for them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
+from penstock.core.decision.bins import HostBin, SliceBin, is_unreported
 from penstock.core.decision.cursors import ShapeCursor
-from penstock.core.decision.fleet import Fleet, HostBin, SliceBin, is_unreported
+from penstock.core.decision.fleet import Fleet
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.host_index import HostIndex
 from penstock.core.decision.match import Candidates
+from penstock.core.decision.pressure import Wanted
 from penstock.model.decision import Cause, Tier
 from penstock.model.resources import Vector
 from penstock.model.slices import Slice
@@ -65,11 +68,13 @@ class Plan:
         self.opened = [0] * len(fleet.groups)
         self.target = [0] * len(fleet.groups)
         """Slices that each group should have; set once the spares are known."""
+        self.wanted: Mapping[int, Wanted] = {}
+        """What reports of pressure want of the groups that they drive."""
         self.ready_slices: list[tuple[Slice, SliceBin]] = []
         """READY slices of known usage with their bins."""
         self.arriving_slices: list[tuple[Slice, SliceBin]] = []
         """Slices in flight with their bins, without those that this plan opened."""
-        self.reclaims = any(headroom.reclaimable)
+        self.reclaims = any(headroom.back(g) for g in range(len(fleet.groups)))
         """Whether the plan may take draining slices back."""
         self.ready: list[list[SliceBin]] = [[] for _ in fleet.groups]
         self.has_unreported = False
@@ -101,6 +106,10 @@ class Plan:
         counts = self.fleet.counts
         spare = [c.ready + c.in_flight + self.opened[g] > self.target[g] for g, c in enumerate(counts)]
         return [piece for piece, each in self.ready_slices if spare[each.group] and not each.busy and not each.used]
+
+    def holding(self) -> dict[str, int]:
+        """Tasks that are placed on existing slices, by slice id; 0 for a gang that takes whole slices."""
+        return {piece.id: each.tasks for piece, each in chain(self.ready_slices, self.arriving_slices) if each.used}
 
     def add_ready(self, bins: Iterable[SliceBin]) -> None:
         """Add READY slices, in the order in which they are listed."""
@@ -159,9 +168,9 @@ class Plan:
         Headroom only shrinks, except for trials, which do not call this.
         """
         order, headroom = candidates.order, self.headroom
-        draining = next((g for g in order if headroom.reclaimable[g]), None) if self.reclaims else None
+        draining = next((g for g in order if headroom.back(g)), None) if self.reclaims else None
         if draining is not None:
-            return draining, headroom.reclaimable[draining]
+            return draining, headroom.back(draining)
         first = i = self._full.get(candidates, 0)
         while i < len(order) and not headroom.of(order[i]):
             i += 1
@@ -200,9 +209,10 @@ class Plan:
         """Place tasks on a host."""
         owner = host.owner
         self._use(owner)
-        if not owner.used and self.counts_use:
+        if self.counts_use:
+            owner.tasks += tasks
+            self.required[owner.group] += not (owner.used or owner.busy)
             owner.used = True
-            self.required[owner.group] += not owner.busy
         host.put(cursor.need, tasks, exclusive=cursor.exclusive)
         host.close_below(self.floor)
 

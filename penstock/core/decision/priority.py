@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from penstock.core.decision.bins import HostBin
 from penstock.core.decision.cursors import ShapeCursor, ShapeCursors
-from penstock.core.decision.fleet import HostBin
 from penstock.core.decision.gangs import place_gangs
 from penstock.core.decision.plan import Plan
 from penstock.core.decision.singles import place_singles

@@ -12,6 +12,7 @@ from penstock.core.decision.match import Candidates, per_host_need, requirement_
 from penstock.model.cluster import ScaleGroup
 from penstock.model.constraints import Constraint, Operator, as_text
 from penstock.model.decision import Code, Unmet
+from penstock.model.elasticity import Drive
 from penstock.model.resources import DIMENSIONS, GPU, format_amount
 from penstock.model.shape import GangPlacement, Shape
 from penstock.model.slices import Slice
@@ -24,6 +25,8 @@ GROUP_STEPS = 10
 """Steps of saying why one group cannot take a shape."""
 NO_DETAILS = "{}; so many shapes differ that not every one is explained in full here: ask penstock explain"
 """A brief explanation."""
+DRIVEN_BY_PRESSURE = "only {} could take it, and no entry is placed there: pressure reports drive {}"
+"""Why a shape that no other group matches is unmet."""
 _TOO_SMALL = {
     Code.GANG_SIZE_MISMATCH: "the gang does not fill whole slices",
     Code.INSUFFICIENT_RESOURCES: "too big for a host of every matching group",
@@ -56,6 +59,7 @@ class Reasons:
         self._left = EXPLAINING_STEPS if most is None else most
         self._without_headroom: dict[object, Reason] = {}
         self._excluded: dict[object, dict[str, Code]] = {}
+        self._by_entries = [group for group in self._groups if group.drive is Drive.ENTRIES]
         self._too_small: dict[object, dict[str, Code]] = {}
         self._holders: dict[object, str] = {}
 
@@ -94,12 +98,17 @@ class Reasons:
         return _no_match(shape, self._groups) if self._spends(compared * GROUP_STEPS) else NO_DETAILS.format("no group matches")
 
     def _exclusions(self, shape: Shape) -> dict[str, Code]:
-        """What excludes each group of a shape that no group matches. Beyond device and variant, only constraints can."""
-        key = (shape.device.type, shape.device.variants)
+        """What excludes each group of a shape that no group matches.
+
+        Beyond device and variant, only constraints exclude groups that are driven by entries. Of others, those that match are
+        told as long as the effort lasts.
+        """
+        key: object = (shape.device.type, shape.device.variants)
+        groups: Sequence[ScaleGroup] = self._by_entries
+        if len(groups) < len(self._groups) and (self._spends(len(self._groups) * GROUP_STEPS) or not groups):
+            key, groups = shape.requirement, self._groups
         if key not in self._excluded:
-            self._excluded[key] = {
-                group.name: requirement_exclusion(shape, group) or Code.NO_MATCHING_GROUP for group in self._groups
-            }
+            self._excluded[key] = {group.name: requirement_exclusion(shape, group) or Code.NO_MATCHING_GROUP for group in groups}
         return self._excluded[key]
 
     def _no_size(self, shape: Shape, matching: Candidates) -> Reason:
@@ -208,6 +217,9 @@ def _no_match(shape: Shape, groups: Sequence[ScaleGroup]) -> str:
     """The first requirement that no group meets; if some group meets each one, the requirement that excludes the last group."""
     if not groups:
         return "the configuration has no groups"
+    driven = [group.name for group in groups if requirement_exclusion(shape, group) is Code.DRIVEN_BY_PRESSURE]
+    if driven:
+        return DRIVEN_BY_PRESSURE.format(listed(driven), "that group" if len(driven) == 1 else "those groups")
     requirements = _requirements(shape, groups)
     for requirement in requirements:
         if not any(map(requirement.holds, groups)):

@@ -1,8 +1,8 @@
 """Place single tasks: on READY hosts, then on hosts in flight, then on new slices."""
 
+from penstock.core.decision.bins import HostBin
 from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.first_fit import NONE
-from penstock.core.decision.fleet import HostBin
 from penstock.core.decision.host_index import HostIndex
 from penstock.core.decision.plan import Plan
 from penstock.model.decision import Cause, Tier

@@ -34,6 +34,8 @@ ZONES = ("us-a", "us-b", "eu-a")
 VARIANTS = ("small", "large")
 SOURCES = ("early", "late")
 POOLS = ("pool-0", "pool-1")
+BROKEN = "broken"
+"""The message of faults."""
 
 mostly = st.integers(0, 3).map(bool)
 seldom = st.integers(0, 3).map(lambda number: number == 3)
@@ -172,6 +174,7 @@ def slices(draw: DrawFn, number: int, names: Sequence[str]) -> Slice:
         state=state,
         since=draw(st.none() | past),
         queued=state.in_flight and draw(seldom),
+        started=state is not SliceState.REQUESTING or draw(mostly),
         drain=DrainTerms(cause="test") if draw(rarely) else None,
         unclaimed=draw(past) if draw(rarely) or draw(rarely) else None,
         left=draw(st.none() | st.builds(LeftBehind, pool=st.sampled_from(POOLS), chips=st.integers(0, 4))),
@@ -217,7 +220,7 @@ def workloads(draw: DrawFn, devices: Sequence[DeviceType], ready: Sequence[str])
         if shape.gang and shape.gang.placement is GangPlacement.SPREAD and ready and draw(seldom):
             refs = st.builds(HostRef, st.sampled_from((*ready, "gone")), st.integers(0, 3))
             apart = tuple(draw(st.lists(refs, min_size=1, max_size=3, unique=True)))
-        fault = Fault(code=draw(st.sampled_from(FaultCode)), message="broken") if draw(rarely) else None
+        fault = Fault(code=draw(st.sampled_from(FaultCode)), message=BROKEN) if draw(rarely) else None
         source = draw(st.sampled_from(("", *SOURCES)))
         builder.add(shape, ["task"] * entries * pending, entries=entries, apart=apart, fault=fault, source=source)
     return builder.build().workload

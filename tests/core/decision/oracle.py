@@ -5,8 +5,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from penstock.core.decision.match import exclusion, requirement_exclusion, size_exclusion
+from penstock.core.decision.pressure import judge as judge_pressure
 from penstock.model.cluster import Placement, ScaleGroup
 from penstock.model.decision import Code, Tier
+from penstock.model.elasticity import Drive
 from penstock.model.shape import GangPlacement, Shape
 from penstock.model.slices import Availability, DrainTerms, HostState, HostUsage, Slice, SliceState, StandingRequest
 from penstock.model.snapshot import Snapshot
@@ -45,17 +47,44 @@ def judge(snapshot: Snapshot) -> Verdict:
 
 
 def _without_excess(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the slices draining by which groups exceed their maximum."""
+    """The snapshot with the slices draining by which groups, and then the cluster, exceed their maximum."""
+    config = snapshot.config
     leaving: set[str] = set()
-    for group in snapshot.config.groups:
-        mine = [each for each in snapshot.slices if each.group == group.name and not _is_leaving(each)]
-        stalled = [each for each in mine if each.state.in_flight and _is_stalled(snapshot, each, group)]
-        arriving = [each for each in mine if each.state.in_flight and each not in stalled]
-        first_to_go = [*stalled[::-1], *arriving[::-1]]
-        leaving |= {each.id for each in first_to_go[: max(0, len(mine) - group.max_slices)]}
+    given_up = {each.id for each in snapshot.slices if _is_unclaimed(snapshot, each) and _is_given_up(snapshot, each)}
+    for group in config.groups:
+        mine = [
+            each for each in snapshot.slices if each.group == group.name and not _is_leaving(each) and each.id not in given_up
+        ]
+        leaving |= {each.id for each in _first_to_go(snapshot, mine)[: max(0, len(mine) - group.max_slices)]}
+    left = [each for each in snapshot.slices if not _is_leaving(each) and each.id not in leaving | given_up]
+    above = 0 if config.max_slices is None else len(left) - config.max_slices
+    for each in _first_to_go(snapshot, left):
+        owner = config.group(each.group)
+        counted = [o for o in left if o.group == each.group and o.id not in leaving and not _is_unclaimed(snapshot, o)]
+        if above > 0 and (owner is None or _is_unclaimed(snapshot, each) or len(counted) > owner.min_slices):
+            leaving.add(each.id)
+            above -= 1
     drain = DrainTerms(cause="above maximum")
     slices = tuple(each.changed(drain=drain) if each.id in leaving else each for each in snapshot.slices)
     return snapshot.model_copy(update={"slices": slices})
+
+
+def _first_to_go(snapshot: Snapshot, slices: Sequence[Slice]) -> list[Slice]:
+    """Slices that may leave at once, of removed groups before others of their kind; none has an idle time here."""
+    newest = list(slices)[::-1]
+    removed_first = sorted(newest, key=lambda each: snapshot.config.group(each.group) is not None)
+    return [
+        *(each for each in removed_first if _is_unclaimed(snapshot, each) and snapshot.config.group(each.group)),
+        *(each for each in removed_first if each.state.in_flight and not each.started),
+        *(each for each in removed_first if each.state.in_flight and each.started),
+    ]
+
+
+def _is_given_up(snapshot: Snapshot, each: Slice) -> bool:
+    after = snapshot.config.unclaimed_after_seconds
+    if after is None or each.unclaimed is None or snapshot.config.group(each.group) is None:
+        return False
+    return snapshot.now - each.unclaimed >= timedelta(seconds=after)
 
 
 def _walk(snapshot: Snapshot, ordered: list[list[str]]) -> Round:
@@ -64,6 +93,7 @@ def _walk(snapshot: Snapshot, ordered: list[list[str]]) -> Round:
     for unit in ordered:
         world.open_unit(unit)
     _open_minimum(world)
+    _open_desired(world)
     world, refused = _with_standing_requests(world)
     everything, faults = _entries(snapshot)
     lapsed = [entry for entry in everything if _has_lapsed(snapshot, entry)]
@@ -147,12 +177,13 @@ def _ready_lot(snapshot: Snapshot, each: Slice, group: ScaleGroup) -> Lot:
         usage = usage * group.hosts_per_slice
     if len(usage) != group.hosts_per_slice:
         return Lot(group, each.id, [], ready=True, busy=True)
-    return Lot(group, each.id, [_host(u, group) for u in usage], ready=True, busy=not all(u.idle for u in usage))
+    hosts = [_host(u, group) for u in usage]
+    if any(u.state is HostState.DEGRADED for u in usage):
+        hosts = [Host.full(group) for _ in usage]
+    return Lot(group, each.id, hosts, ready=True, busy=not all(u.idle for u in usage))
 
 
 def _host(usage: HostUsage, group: ScaleGroup) -> Host:
-    if usage.state is HostState.DEGRADED:
-        return Host.full(group)
     if usage.reserved is None:
         return Host.empty(group) if usage.idle else Host.full(group)
     offer = group.host.vector
@@ -209,6 +240,15 @@ def _open_up_to(world: World, group: ScaleGroup, target: int) -> None:
 def _open_minimum(world: World) -> None:
     for group in world.groups:
         _open_up_to(world, group, group.min_slices)
+
+
+def _open_desired(world: World) -> None:
+    """Open the slices that reports of pressure want beyond those that a group has."""
+    now = world.snapshot.now
+    for group in world.groups:
+        if group.drive is Drive.PRESSURE:
+            have = _existing(world, group) - world.opened(group)
+            _open_up_to(world, group, judge_pressure(group, world.snapshot.pressure.get(group.name), have=have, now=now).slices)
 
 
 def _with_standing_requests(world: World) -> tuple[World, int]:

@@ -67,7 +67,7 @@ def outcomes(decision: Decision) -> tuple[object, ...]:
 def orders(decision: Decision) -> Decision:
     """The decision without its moments, which may differ while the orders stay the same."""
     silent = tuple(group.model_copy(update={"why": "", "reason": ""}) for group in decision.groups)
-    return decision.model_copy(update={"now": None, "next_change_at": None, "groups": silent})
+    return decision.model_copy(update={"now": None, "next_change_at": None, "waiting_since": {}, "groups": silent})
 
 
 def shuffled(snapshot: Snapshot, random: Sequence[int]) -> Snapshot:

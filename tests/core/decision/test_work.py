@@ -5,9 +5,9 @@ from hypothesis import given
 
 from bench.scaling import distinct_sizes, pack_gangs
 from penstock.core.decision import filling
+from penstock.core.decision.bins import HostBin
 from penstock.core.decision.cursors import ShapeCursor
 from penstock.core.decision.decide import decide
-from penstock.core.decision.fleet import HostBin
 from penstock.model.cluster import Placement
 from penstock.model.snapshot import Snapshot
 from tests.core.decision.generators import snapshots

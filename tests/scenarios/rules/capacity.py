@@ -215,11 +215,11 @@ USAGE = (
     .slice("s", "g", SliceState.READY, usage=reserved(cpu=3))
     .wants(2, cpu=1)
     .expects(placed={"g": 1}, tiers={"g": {READY: 1}}, unmet=[unmet(Code.NO_CAPACITY)], required={}),
-    scenario("a degraded host takes nothing, and the other host of its slice does")
+    scenario("a slice with a degraded host takes no new work, on its other hosts neither")
     .group("g", hosts=2, max_slices=1)
     .slice("s", "g", SliceState.READY, usage=[HostUsage(state=HostState.DEGRADED, reserved=Resources()), "idle"])
     .wants(2, cpu=4)
-    .expects(placed={"g": 1}, unmet=[unmet(Code.NO_CAPACITY)]),
+    .expects(unmet=[unmet(Code.NO_CAPACITY, 2)]),
 )
 
 
