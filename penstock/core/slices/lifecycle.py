@@ -12,6 +12,8 @@ from penstock.contract.slices import (
     CreateResult,
     DeleteCommand,
     DrainCommand,
+    DrainEnding,
+    EndedDrain,
     IdleCommand,
     SliceCommand,
     SliceLifecycle,
@@ -20,7 +22,7 @@ from penstock.contract.slices import (
 )
 from penstock.model.failures import Failure, FailureKind, Phase
 from penstock.model.sightings import Sighting
-from penstock.model.slices import DrainTerms, SliceState
+from penstock.model.slices import DrainCause, DrainTerms, SliceState
 from penstock.model.units import format_seconds
 
 KEPT_TRANSITIONS = 40
@@ -168,6 +170,7 @@ def report_of(lifecycle: SliceLifecycle) -> SliceReport:
         queued=lifecycle.queued,
         cause=lifecycle.cause,
         drain=lifecycle.drain if lifecycle.state is SliceState.DRAINING else None,
+        ended_drain=lifecycle.ended_drain,
         launched_for=lifecycle.spec.cause,
         source=lifecycle.spec.source,
         location=lifecycle.spec.location.identity,
@@ -281,30 +284,66 @@ def _commanded(lifecycle: SliceLifecycle, event: CommandReceived) -> SliceLifecy
     match event.command:
         case DrainCommand(terms=terms):
             return _drained(lifecycle, event.at, terms)
-        case CancelDrainCommand() if lifecycle.state is SliceState.DRAINING:
-            return _return_to_ready(lifecycle, event.at, "drain cancelled")
-        case ConfirmEmptyCommand() if lifecycle.state is SliceState.DRAINING:
+        case CancelDrainCommand(number=number):
+            return _drain_cancelled(lifecycle, event.at, number)
+        case ConfirmEmptyCommand(number=number) if _is_about_its_drain(lifecycle, number):
             return _leaving(lifecycle, event.at, lifecycle.cause, f"empty; {lifecycle.cause}")
-        case IdleCommand(idle=idle):
-            return lifecycle.model_copy(update={"idle": idle and lifecycle.state is SliceState.DRAINING})
+        case IdleCommand(idle=idle, number=number) if _is_about_its_drain(lifecycle, number):
+            return lifecycle.model_copy(update={"idle": idle})
         case DeleteCommand(cause=cause):
             return _leaving(lifecycle, event.at, cause, cause)
     return lifecycle
 
 
 def _drained(lifecycle: SliceLifecycle, at: datetime, terms: DrainTerms) -> SliceLifecycle:
-    """Start a drain. A slice that was never READY is empty, so it is deleted. A drain in progress can only become forced."""
+    """Start a drain. A slice that was never READY is empty, so it is deleted. A newer drain replaces one in progress.
+
+    A slice that was called off on its way, and is READY before it hears so, serves: the ledger drops that drain, too.
+    """
     if lifecycle.state.in_flight:
         return _leaving(lifecycle, at, terms.cause, terms.cause)
-    if lifecycle.state is SliceState.READY:
-        return _moved(lifecycle, SliceState.DRAINING, at, terms.cause, drain=terms, cause=terms.cause, idle=False)
-    if lifecycle.state is SliceState.DRAINING and terms.force and (lifecycle.drain is None or not lifecycle.drain.force):
-        return lifecycle.model_copy(update={"drain": terms, "cause": terms.cause})
+    if 0 < terms.number <= _last_ended(lifecycle) and lifecycle.state.was_ready:
+        return _with_line(lifecycle, at, f"drain {terms.number} is over already")
+    changes = {"drain": terms, "cause": terms.cause, "idle": False}
+    if lifecycle.state is SliceState.READY and terms.cause != DrainCause.NOT_NEEDED:
+        return _moved(lifecycle, SliceState.DRAINING, at, terms.cause, **changes)
+    if lifecycle.state is SliceState.DRAINING and _replaces(terms, lifecycle.drain):
+        return _with_line(lifecycle, at, terms.cause, since=at, **changes)
     return lifecycle
 
 
-def _return_to_ready(lifecycle: SliceLifecycle, at: datetime, why: str) -> SliceLifecycle:
-    return _moved(lifecycle, SliceState.READY, at, why, drain=None, cause="")
+def _replaces(terms: DrainTerms, current: DrainTerms | None) -> bool:
+    """Whether a drain replaces the current one: it is newer, or forced; and a forced one stays forced."""
+    return current is None or (terms.force, terms.number) > (current.force, current.number)
+
+
+def _last_ended(lifecycle: SliceLifecycle) -> int:
+    return 0 if lifecycle.ended_drain is None else lifecycle.ended_drain.number
+
+
+def _is_about_its_drain(lifecycle: SliceLifecycle, number: int | None) -> bool:
+    """Whether a command is about the drain under way, or a newer one whose order has not arrived yet."""
+    if lifecycle.state is not SliceState.DRAINING:
+        return False
+    return number is None or lifecycle.drain is None or lifecycle.drain.number <= number
+
+
+def _drain_cancelled(lifecycle: SliceLifecycle, at: datetime, number: int | None) -> SliceLifecycle:
+    """End the drain. One whose order has not arrived yet is over before it begins."""
+    if _is_about_its_drain(lifecycle, number):
+        return _return_to_ready(lifecycle, at, "drain cancelled", DrainEnding.CANCELLED, number)
+    if lifecycle.state is SliceState.READY and number is not None and number > _last_ended(lifecycle):
+        ended = EndedDrain(number=number, how=DrainEnding.CANCELLED)
+        return _with_line(lifecycle, at, f"drain {number} cancelled before it began", since=at, ended_drain=ended)
+    return lifecycle
+
+
+def _return_to_ready(
+    lifecycle: SliceLifecycle, at: datetime, why: str, how: DrainEnding, number: int | None = None
+) -> SliceLifecycle:
+    last = max(number or 0, 0 if lifecycle.drain is None else lifecycle.drain.number)
+    ended = EndedDrain(number=last, how=how)
+    return _moved(lifecycle, SliceState.READY, at, why, drain=None, cause="", ended_drain=ended)
 
 
 def _overdue(lifecycle: SliceLifecycle, event: Overdue) -> SliceLifecycle:
@@ -325,11 +364,11 @@ def _overdue(lifecycle: SliceLifecycle, event: Overdue) -> SliceLifecycle:
             )
     if lifecycle.drain is not None and lifecycle.drain.force:
         return _leaving(lifecycle, event.at, lifecycle.cause, f"not empty within {allowed}, forced; {lifecycle.cause}")
-    if lifecycle.idle:
+    if lifecycle.idle and not (lifecycle.drain is not None and lifecycle.drain.needs_confirmation):
         return _leaving(
             lifecycle, event.at, lifecycle.cause, f"idle, and not confirmed empty within {allowed}; {lifecycle.cause}"
         )
-    return _return_to_ready(lifecycle, event.at, f"not empty within {allowed}")
+    return _return_to_ready(lifecycle, event.at, f"not empty within {allowed}", DrainEnding.EXPIRED)
 
 
 def _timeout(kind: FailureKind, what: str, allowed: str) -> Failure:

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.contract.answers import Rejection, Undecided
 from penstock.contract.problems import LONGEST_NAME, shortened
 from penstock.core.decision.limits import MINUTE
-from penstock.core.state import drains, ledger, recovery, unlisted, usage
+from penstock.core.state import drains, handshake, ledger, pressure, protections, recovery, spending, unlisted, usage
 from penstock.core.state.blocks import after_config, cleared
 from penstock.core.state.events import (
     AnyEvent,
@@ -62,6 +62,8 @@ def apply(state: AutoscalerState, event: AnyEvent) -> AutoscalerState:
         changes |= usage.of_ledger(state, changes)
     happened = len(event.reports) if isinstance(event, SlicesReported) else 1
     counts = {"version": state.version + happened, "input_version": state.input_version + int(matters)}
+    if now > state.now:
+        changes["idle_cost"] = spending.accrued(state.idle_cost, state.idle_rate, state.now, now)
     return state.model_copy(update={"now": now, "launched": recent, **counts, **changes})
 
 
@@ -74,7 +76,10 @@ def replay(events: Iterable[AnyEvent], state: AutoscalerState | None = None) -> 
 
 
 def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
-    """The new configuration. Slices of a removed group keep their pool charge, those of a moved group their location."""
+    """The new configuration. Slices of a removed group keep what they still go by, those of a moved group their location.
+
+    Slices that drain because their group was removed serve again if it is back.
+    """
     before = {group.name: group for group in state.config.groups} if state.config else {}
     after = {group.name: group for group in event.config.groups}
     slices = tuple(_left_behind(piece, before.get(piece.group), after.get(piece.group)) for piece in state.slices)
@@ -82,19 +87,37 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
         "config": event.config,
         "config_revision": state.config_revision + 1,
         "blocks": after_config(state.blocks, state.config, event.config),
+        "stockouts": {name: at for name, at in state.stockouts.items() if name in after},
         "location_problems": unlisted.after_config(state.location_problems, event.config),
-        "slices": slices,
+        "pressure": pressure.after_config(state.pressure, event.config),
+        "used_old_config": (),
+        **drains.after_config(state, slices, event.config),
     } | recovery_after_config(state, event.config)
 
 
 def _left_behind(piece: Slice, before: ScaleGroup | None, after: ScaleGroup | None) -> Slice:
     """The slice with its own copy of the facts of its group that the new configuration no longer has."""
     facts: SliceChanges = {}
-    if before is not None and after is None:
-        facts["left"] = LeftBehind.of(before)
+    left = _left_of(piece.left, before, after)
+    if left != piece.left:
+        facts["left"] = left
     if before is not None and piece.location is None and (after is None or after.location.key != before.location.key):
         facts["location"] = before.location
     return piece.changed(**facts) if facts else piece
+
+
+def _left_of(left: LeftBehind | None, before: ScaleGroup | None, after: ScaleGroup | None) -> LeftBehind | None:
+    """What a slice keeps of its group: all of a removed one, and of any other only the idle timeout that it was made under.
+
+    Nothing is kept of a group that is configured with that timeout, so nothing at all in the common case.
+    """
+    known = before.idle_timeout_seconds if before is not None else None
+    made_under = known if left is None else left.idle_timeout_seconds
+    if after is not None and (made_under is None or made_under == after.idle_timeout_seconds):
+        return None
+    if before is None or made_under is None:
+        return left
+    return LeftBehind.of(before).model_copy(update={"idle_timeout_seconds": made_under})
 
 
 def _demand_snapshot(state: AutoscalerState, event: DemandSnapshot) -> Changes:
@@ -122,7 +145,11 @@ def _with_source(state: AutoscalerState, event: DemandEvent, source: SourceDeman
 
 
 def _capacity_requested(state: AutoscalerState, event: CapacityRequested) -> Changes:
-    return {"standing": {**state.standing, event.request.owner: event.request}}
+    owner = event.request.owner
+    changes: Changes = {"standing": {**state.standing, owner: event.request}}
+    if event.from_old_config:
+        changes["used_old_config"] = handshake.remembered(state, handshake.requesting(owner))
+    return changes
 
 
 def _capacity_released(state: AutoscalerState, event: CapacityReleased) -> Changes:
@@ -168,6 +195,8 @@ _APPLY: dict[type, Callable[[AutoscalerState, Any], Changes]] = (
     | recovery.HANDLERS
     | drains.HANDLERS
     | usage.HANDLERS
+    | protections.HANDLERS
+    | pressure.HANDLERS
     | {
         ConfigApplied: _config_applied,
         DemandSnapshot: _demand_snapshot,

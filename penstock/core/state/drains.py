@@ -1,10 +1,11 @@
 """Drains: their orders, cancellation and confirmation, the deletion of a cluster, and the commands that slices receive."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any
 
+from penstock.contract.messages import Confirmation
 from penstock.contract.orders import Orders
 from penstock.contract.slices import (
     CancelDrainCommand,
@@ -15,14 +16,14 @@ from penstock.contract.slices import (
     SliceCommand,
 )
 from penstock.core.state.events import Closed, CommandsSent, DrainCancelled, DrainOrdered, DrainsConfirmed
-from penstock.core.state.state import AutoscalerState, Changes
-from penstock.model.cluster import DEFAULT_DRAIN_SECONDS
+from penstock.core.state.protections import protected_now
+from penstock.core.state.state import AutoscalerState, Changes, drains_after_loss
+from penstock.model.cluster import DEFAULT_DRAIN_SECONDS, ClusterConfig
 from penstock.model.decision import Drain
-from penstock.model.slices import DrainTerms, Slice, SliceState, SliceUsage
+from penstock.model.slices import DrainCause, DrainTerms, Slice, SliceState, SliceUsage
 
 CLOSING = "the cluster is deleted"
 """The cause of the drains of a cluster that is deleted."""
-TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
 
 
 def commands_sent(state: AutoscalerState, event: CommandsSent) -> Changes:
@@ -37,29 +38,41 @@ def commands_sent(state: AutoscalerState, event: CommandsSent) -> Changes:
 def carried_out(state: AutoscalerState, orders: Orders, at: datetime) -> Changes:
     """Begin and cancel the drains of a decision, and note since when slices on their way are not needed.
 
-    A drain is dropped if its slice is not what the decision saw: it drains already, or was not idle all the time since.
+    A drain is dropped if its slice is not what the decision saw (`_is_still_due`), or was protected since.
     """
     wanted = {drain.slice_id: drain for drain in orders.drains}
     cancelled, unneeded = set(orders.cancelled_drains), set(orders.unneeded)
     slices, outbox, number = [], list(state.outbox), state.drains_ordered
     for piece in state.slices:
         drain = wanted.get(piece.id)
-        if drain is not None and _is_still_due(piece, drain):
+        if drain is not None and _is_still_due(piece, drain) and not protected_now(state, piece, at):
             number += 1
             deadline = drain_deadline(state, piece, at)
-            terms = DrainTerms(cause=drain.cause, force=drain.force, number=number, deadline=deadline)
+            terms = DrainTerms(cause=drain.cause, detail=drain.detail, force=drain.force, number=number, deadline=deadline)
             piece = _draining(piece, terms)
             outbox.append(DrainCommand(slice_id=piece.id, terms=terms))
         elif piece.id in cancelled and piece.reclaimable:
+            outbox.append(to_cancel(piece))
             piece = returning(piece)
-            outbox.append(CancelDrainCommand(slice_id=piece.id))
-        since = (piece.unneeded_since or at) if piece.id in unneeded else None
+        since = (piece.unneeded_since or at) if piece.id in unneeded and piece.state.in_flight else None
         slices.append(piece if piece.unneeded_since == since else piece.changed(unneeded_since=since))
     return {"slices": tuple(slices), "outbox": tuple(outbox), "drains_ordered": number}
 
 
 def _is_still_due(piece: Slice, drain: Drain) -> bool:
-    return piece.drain is None and piece.state.serves and (drain.idle_since is None or drain.idle_since == piece.idle_since)
+    """Whether the slice is still what the decision saw: as idle, as unclaimed or as far on its way as the order depends on."""
+    if piece.drain is not None or not piece.state.serves:
+        return False
+    if drain.idle_since is not None:
+        return drain.idle_since == piece.idle_since
+    match drain.cause:
+        case DrainCause.UNCLAIMED:
+            return piece.is_unclaimed
+        case DrainCause.NOT_NEEDED:
+            return piece.state.in_flight
+        case DrainCause.ABOVE_MAXIMUM:
+            return piece.state.in_flight or piece.is_unclaimed or piece.idle_since is not None
+    return True
 
 
 def drain_deadline(state: AutoscalerState, piece: Slice, at: datetime) -> datetime:
@@ -74,9 +87,36 @@ def _draining(piece: Slice, terms: DrainTerms) -> Slice:
     return piece.changed(drain=terms, idle_since=None, confirmed_empty=False, returning=False)
 
 
+def to_cancel(piece: Slice) -> CancelDrainCommand:
+    """The command that ends the drain of a slice."""
+    return CancelDrainCommand(slice_id=piece.id, number=number_of(piece))
+
+
+def number_of(piece: Slice) -> int | None:
+    """The number of the slice's drain; None if it is not known."""
+    return None if piece.drain is None else piece.drain.number
+
+
 def returning(piece: Slice) -> Slice:
     """The slice after its drain was cancelled: it serves as soon as it has heard so."""
     return piece.changed(drain=None, idle_since=None, returning=piece.state.was_ready)
+
+
+def after_config(state: AutoscalerState, slices: Sequence[Slice], config: ClusterConfig) -> Changes:
+    """The slices under a new configuration: those of a group that returned serve again, unless they are empty or deleted."""
+    back = {piece.id for piece in slices if _drains_for_removal(piece) and config.group(piece.group) is not None}
+    if not back:
+        return {"slices": tuple(slices)}
+    return {
+        "slices": tuple(returning(piece) if piece.id in back else piece for piece in slices),
+        "outbox": (*state.outbox, *(to_cancel(piece) for piece in slices if piece.id in back)),
+    }
+
+
+def _drains_for_removal(piece: Slice) -> bool:
+    if piece.drain is None or piece.drain.cause != DrainCause.GROUP_REMOVED:
+        return False
+    return piece.state.live and not piece.confirmed_empty
 
 
 def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
@@ -97,39 +137,71 @@ def drain_ordered(state: AutoscalerState, event: DrainOrdered) -> Changes:
 
 def drain_cancelled(state: AutoscalerState, event: DrainCancelled) -> Changes:
     """The slice receives the command to serve again, and counts as capacity from now on."""
+    drained = state.by_id.get(event.slice_id)
+    if drained is None:
+        return {"matters": False}
     return {
-        "slices": tuple(returning(piece) if piece.id == event.slice_id else piece for piece in state.slices),
-        "outbox": (*state.outbox, CancelDrainCommand(slice_id=event.slice_id)),
+        "slices": tuple(returning(piece) if piece is drained else piece for piece in state.slices),
+        "outbox": (*state.outbox, to_cancel(drained)),
     }
 
 
 def drains_confirmed(state: AutoscalerState, event: DrainsConfirmed) -> Changes:
-    """Draining slices that are empty receive the confirmation; their drains can no longer be cancelled."""
-    draining = awaiting_confirmation(state)
-    empty = {slice_id for slice_id in event.slice_ids if slice_id in draining}
-    return confirmed(state, empty)
+    """Draining slices that are empty receive the confirmation; their drains can no longer be cancelled.
 
-
-def confirmed(state: AutoscalerState, slice_ids: AbstractSet[str]) -> Changes:
-    """The slices are empty: they are deleted."""
+    A confirmation counts for the drain that it numbers, and without a number for whichever is under way.
+    """
+    empty = {one.slice_id for one in event.confirmed if _is_confirmed_by(state.by_id.get(one.slice_id), one)}
     return {
-        "slices": tuple(p.changed(confirmed_empty=True) if p.id in slice_ids else p for p in state.slices),
-        "outbox": (*state.outbox, *(ConfirmEmptyCommand(slice_id=slice_id) for slice_id in sorted(slice_ids))),
+        "slices": tuple(p.changed(confirmed_empty=True) if p.id in empty else p for p in state.slices),
+        "outbox": (*state.outbox, *(_to_confirm(state.by_id[slice_id]) for slice_id in sorted(empty))),
     }
 
 
-def after_usage(state: AutoscalerState, changes: Changes, named: AbstractSet[str], at: datetime, *, anew: bool) -> bool:
+def _is_confirmed_by(piece: Slice | None, one: Confirmation) -> bool:
+    if piece is None or not awaits_confirmation(piece):
+        return False
+    return piece.drain is None or one.number in (None, piece.drain.number)
+
+
+def after_reset(state: AutoscalerState, at: datetime) -> Changes:
+    """The drains of a run that was reset: some may be forgotten, and what draining slices were told of their hosts may be old."""
+    draining = {piece.id: piece for piece in state.slices if awaits_confirmation(piece)}
+    return {
+        "slices": tuple(piece.changed(idle_since=None) if piece.id in draining else piece for piece in state.slices),
+        "outbox": (*state.outbox, *map(to_count_anew, draining.values())),
+        "drains_ordered": drains_after_loss(state, at),
+    }
+
+
+def to_count_anew(piece: Slice) -> IdleCommand:
+    """The command to a draining slice whose autoscaler does not know what it was told: only idle news from now on count."""
+    return IdleCommand(slice_id=piece.id, idle=False, number=number_of(piece))
+
+
+def awaits_confirmation(piece: Slice) -> bool:
+    """Whether it drains, or has been ordered to, and has not been confirmed empty."""
+    return piece.drains and piece.state is not SliceState.DELETING and not piece.confirmed_empty
+
+
+def _to_confirm(piece: Slice) -> ConfirmEmptyCommand:
+    return ConfirmEmptyCommand(slice_id=piece.id, number=number_of(piece))
+
+
+def after_usage(
+    state: AutoscalerState, changes: Changes, named: AbstractSet[str], at: datetime, *, anew: AbstractSet[str]
+) -> bool:
     """Note since when each of the named slices is idle, and tell draining ones; returns whether any became idle.
 
-    Any message of a source means again what the source said of every slice that it has named. `anew` if it was silent, restarted
-    or lost some of it: idle time counts from now.
+    Any message of a source means again what the source said of every slice that it has named. Idle time of slices in `anew`
+    counts from now: the source was silent, lost some of what it said, or names them for the first time since it restarted.
     """
     slices, outbox, found = [], list(changes.get("outbox", state.outbox)), False
     usage = changes.get("usage", state.usage)
     for piece in changes.get("slices", state.slices):
         since = piece.idle_since
         if piece.id in named:
-            since = (None if anew else since) or at if _is_idle(piece, usage) else None
+            since = (None if piece.id in anew else since) or at if _is_idle(piece, usage) else None
         if since != piece.idle_since:
             command = None if piece.idle_since and since else _on_idleness(piece, idle=since is not None)
             outbox += [] if command is None else [command]
@@ -154,35 +226,42 @@ def _on_idleness(piece: Slice, *, idle: bool) -> SliceCommand | None:
     if not piece.drains or piece.confirmed_empty:
         return None
     if idle and piece.drain is not None and piece.drain.force:
-        return ConfirmEmptyCommand(slice_id=piece.id)
-    return IdleCommand(slice_id=piece.id, idle=idle)
+        return _to_confirm(piece)
+    return IdleCommand(slice_id=piece.id, idle=idle, number=number_of(piece))
 
 
-def awaiting_confirmation(state: AutoscalerState) -> set[str]:
-    """Slices that drain, or have been ordered to, and have not been confirmed empty."""
-    leaving = (piece for piece in state.slices if piece.drains and piece.state is not SliceState.DELETING)
-    return {piece.id for piece in leaving if not piece.confirmed_empty}
+def closing_terms(state: AutoscalerState, piece: Slice, number: int, at: datetime) -> DrainTerms:
+    """The drain of a slice of a cluster that is deleted: the one under way, if it is for that, else one with this number."""
+    if piece.drain is not None and piece.drain.force and piece.drain.cause == CLOSING:
+        return piece.drain
+    return DrainTerms(cause=CLOSING, force=True, number=number, deadline=drain_deadline(state, piece, at))
 
 
-def to_close(slice_id: str, *, by_force: bool) -> SliceCommand:
+def to_close(slice_id: str, terms: DrainTerms, *, by_force: bool) -> SliceCommand:
     """The command to a slice of a cluster that is deleted."""
-    if by_force:
-        return DeleteCommand(slice_id=slice_id, cause=CLOSING)
-    return DrainCommand(slice_id=slice_id, terms=TO_CLOSE)
+    return DeleteCommand(slice_id=slice_id, cause=CLOSING) if by_force else DrainCommand(slice_id=slice_id, terms=terms)
 
 
 def closed(state: AutoscalerState, event: Closed) -> Changes:
-    """Drain every slice, or delete it at once if forced. Demand, usage and standing requests are dropped."""
-    ids = [piece.id for piece in state.slices]
+    """Drain every slice, or delete it at once if forced. Demand, usage and standing requests are dropped.
+
+    Sources are known for the stamps of their messages, and no longer for the slices that they had named: their words are gone.
+    """
+    first, at = state.drains_ordered + 1, event.at
+    terms = [closing_terms(state, piece, number, at) for number, piece in enumerate(state.slices, first)]
+    drained = list(zip(state.slices, terms, strict=True))
     return {
         "closing": True,
         "closing_by_force": event.force or state.closing_by_force,
         "paused": None,
-        "slices": tuple(_draining(piece, TO_CLOSE) for piece in state.slices),
-        "outbox": (*state.outbox, *(to_close(slice_id, by_force=event.force) for slice_id in ids)),
+        "slices": tuple(piece if piece.drain is each else _draining(piece, each) for piece, each in drained),
+        "outbox": (*state.outbox, *(to_close(piece.id, each, by_force=event.force) for piece, each in drained)),
+        "drains_ordered": state.drains_ordered + len(drained),
         "demand": {},
         "usage": {},
+        "usage_sources": {name: source.without(set(source.named)) for name, source in state.usage_sources.items()},
         "standing": {},
+        "pressure": {},
     }
 
 

@@ -5,10 +5,12 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from penstock.contract.inventories import LocationReport
+from penstock.contract.messages import Confirmation
 from penstock.contract.orders import Orders
 from penstock.contract.slices import SliceCommand, SliceReport
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand, TaskId
+from penstock.model.pressure import PressureReport
 from penstock.model.slices import DrainTerms, SliceUsage, StandingRequest
 from penstock.model.units import Moment
 from penstock.model.value import Value
@@ -90,6 +92,20 @@ class UsageReported(Event):
     revision: Revision | None = None
     complete: bool = False
     usage: dict[str, SliceUsage]
+
+
+class PressureReported(Event):
+    """Queue lengths of groups that are driven by them, from one source.
+
+    `from_old_config` if the source named an older revision of the configuration, which counts once.
+    """
+
+    kind: Literal["pressure_reported"] = "pressure_reported"
+    source: str = "default"
+    epoch: Revision | None = None
+    revision: Revision | None = None
+    pressure: dict[str, PressureReport]
+    from_old_config: bool = False
 
 
 class SlicesReported(Event):
@@ -197,7 +213,23 @@ class DrainsConfirmed(Event):
     """The controller confirmed that draining slices are empty."""
 
     kind: Literal["drains_confirmed"] = "drains_confirmed"
-    slice_ids: tuple[str, ...]
+    confirmed: tuple[Confirmation, ...]
+
+
+class SliceKept(Event):
+    """An operator protects a slice from voluntary drains until a moment; without one, no longer."""
+
+    kind: Literal["slice_kept"] = "slice_kept"
+    slice_id: str
+    until: Moment | None = None
+
+
+class SliceCordoned(Event):
+    """An operator took a slice out of placing, or put it back."""
+
+    kind: Literal["slice_cordoned"] = "slice_cordoned"
+    slice_id: str
+    cordoned: bool
 
 
 class BlockCleared(Event):
@@ -240,6 +272,8 @@ class CapacityRequested(Event):
 
     kind: Literal["capacity_requested"] = "capacity_requested"
     request: StandingRequest
+    from_old_config: bool = False
+    """Whether the owner named an older revision of the configuration, which counts once."""
 
 
 class CapacityReleased(Event):
@@ -262,6 +296,7 @@ AnyEvent: TypeAlias = Annotated[
     | DemandRefused
     | SourceForgotten
     | UsageReported
+    | PressureReported
     | SlicesReported
     | LocationReported
     | LocationsUnwatched
@@ -276,6 +311,8 @@ AnyEvent: TypeAlias = Annotated[
     | DrainOrdered
     | DrainCancelled
     | DrainsConfirmed
+    | SliceKept
+    | SliceCordoned
     | BlockCleared
     | Paused
     | Resumed

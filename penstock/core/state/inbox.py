@@ -5,13 +5,27 @@ from datetime import datetime
 from typing import NamedTuple
 
 from penstock.contract import names
-from penstock.contract.messages import ConfirmDrainMessage, DemandMessage, ReportMessage, UsageMessage
+from penstock.contract.messages import (
+    Confirmation,
+    ConfirmDrainMessage,
+    DemandMessage,
+    PressureMessage,
+    ReportMessage,
+    UsageMessage,
+)
 from penstock.contract.problems import BadMessage, read
 from penstock.contract.slices import SliceReport, SliceReports
 from penstock.contract.tasks import demand_of
 from penstock.core.state.apply import apply
 from penstock.core.state.events import AnyEvent, DemandDelta, DemandSnapshot, MessageRejected, SlicesReported
-from penstock.core.state.signals import confirmed_events, demand_event, demand_events, read_signal, usage_events
+from penstock.core.state.signals import (
+    confirmed_events,
+    demand_event,
+    demand_events,
+    pressure_events,
+    read_signal,
+    usage_events,
+)
 from penstock.core.state.size_limits import exceeds_limits
 from penstock.core.state.state import AutoscalerState
 
@@ -56,7 +70,7 @@ def read_batch(state: AutoscalerState, inbox: Sequence[Received], *, work: int =
     """Read the first signals of the inbox until the work is spent, at least one. Never raises: what cannot be read is rejected.
 
     The result is that of reading them one by one, except that what a later message replaces leaves no trace: the newest
-    usage of each slice and the newest snapshot of each source count, deltas, parts and confirmations all do.
+    usage of each slice, report on each group and snapshot of each source count, deltas, parts and confirmations all do.
 
     Work is estimated from the messages and the state, never measured: a replay must read the same batches.
     """
@@ -100,10 +114,14 @@ class _Batch:
     def __init__(self, state: AutoscalerState) -> None:
         self.reports: list[SliceReport] = []
         self.demand: list[_Demand] = []
-        self.usage: dict[tuple[str, str], list[UsageMessage]] = {}
-        """Usage by signal and source."""
-        self.confirmed: dict[str, dict[str, None]] = {}
-        """Confirmed slices by signal, in the order of arrival."""
+        self.usage: dict[str, list[UsageMessage]] = {}
+        """Usage by source, in the order of arrival, whichever signal brought it."""
+        self.usage_signals: dict[str, str] = {}
+        """The last signal that brought usage, by source."""
+        self.pressure: list[tuple[str, list[PressureMessage]]] = []
+        """Reports of pressure by signal, in the order of arrival; those of one source that follow each other are together."""
+        self.confirmed: dict[str, dict[Confirmation, None]] = {}
+        """Confirmed drains by signal, in the order of arrival."""
         self.work = 0
         self._state = state
         self._named: set[tuple[str, str]] = set()
@@ -119,6 +137,8 @@ class _Batch:
             self._add_demand(_Demand(name, at, read(DemandMessage, raw)), len(raw))
         elif name == names.USAGE:
             self._add_usage(name, read(UsageMessage, raw))
+        elif name == names.PRESSURE:
+            self._add_pressure(name, read(PressureMessage, raw))
         elif name == names.CONFIRM_DRAIN:
             self._add_confirmed(name, read(ConfirmDrainMessage, raw).slices)
         else:
@@ -126,6 +146,7 @@ class _Batch:
             if report.demand is not None:
                 self._add_demand(_Demand(name, at, report.demand), len(raw))
             self._add_usage(name, report.usage_message)
+            self._add_pressure(name, report.pressure_message)
             self._add_confirmed(name, report.confirmed)
 
     def _add_reports(self, reports: Sequence[SliceReport]) -> None:
@@ -143,20 +164,31 @@ class _Batch:
         self.demand.append(demand)
 
     def _add_usage(self, name: str, message: UsageMessage) -> None:
-        if (name, message.source) not in self.usage:
+        if message.source not in self.usage:
             self.work += len(self._state.slices) * PER_SLICE
         new = {(message.source, slice_id) for slice_id in message.usage} - self._named
         self.work += PER_USAGE * len(new)
         self._named |= new
-        self.usage.setdefault((name, message.source), []).append(message)
+        self.usage.setdefault(message.source, []).append(message)
+        self.usage_signals[message.source] = name
 
-    def _add_confirmed(self, name: str, slice_ids: Sequence[str]) -> None:
-        if slice_ids and name not in self.confirmed:
+    def _add_pressure(self, name: str, message: PressureMessage | None) -> None:
+        if message is None:
+            return
+        self.work += PER_USAGE * len(message.pressure)
+        if self.pressure and (name, message.source) == (self.pressure[-1][0], self.pressure[-1][1][0].source):
+            self.pressure[-1][1].append(message)
+            return
+        self.work += len(self._state.slices) * PER_SLICE
+        self.pressure.append((name, [message]))
+
+    def _add_confirmed(self, name: str, confirmed: Sequence[Confirmation]) -> None:
+        if confirmed and name not in self.confirmed:
             self.work += len(self._state.slices) * PER_SLICE
-        self.confirmed.setdefault(name, {}).update(dict.fromkeys(slice_ids))
+        self.confirmed.setdefault(name, {}).update(dict.fromkeys(confirmed))
 
 
-_COALESCED = (names.SLICES_REPORTED, names.DEMAND, names.USAGE, names.CONFIRM_DRAIN, names.REPORT)
+_COALESCED = (names.SLICES_REPORTED, names.DEMAND, names.USAGE, names.PRESSURE, names.CONFIRM_DRAIN, names.REPORT)
 
 
 def _coalesced(state: AutoscalerState, inbox: Sequence[Received], work: int) -> Read:
@@ -177,11 +209,13 @@ def _coalesced(state: AutoscalerState, inbox: Sequence[Received], work: int) -> 
     state = _with_reports(state, parts, at)
     for demand in _newest_demand(state, parts.demand):
         state = _with_demand(state, demand)
-    for (name, _source), messages in parts.usage.items():
-        state = _applied(state, usage_events(state, messages, at, name))
-    for name, slice_ids in parts.confirmed.items():
-        if slice_ids:
-            state = _applied(state, confirmed_events(state, tuple(slice_ids), at, name))
+    for source, messages in parts.usage.items():
+        state = _applied(state, usage_events(state, messages, at, parts.usage_signals[source]))
+    for name, reports in parts.pressure:
+        state = _applied(state, pressure_events(state, reports, at, name))
+    for name, confirmed in parts.confirmed.items():
+        if confirmed:
+            state = _applied(state, confirmed_events(state, tuple(confirmed), at, name))
     return Read(state, count, parts.work)
 
 
@@ -192,10 +226,7 @@ def _with_reports(state: AutoscalerState, parts: _Batch, at: datetime) -> Autosc
 
 def _with_demand(state: AutoscalerState, demand: _Demand) -> AutoscalerState:
     """Apply demand. An unnumbered snapshot counts the ones it replaces, as if each had been applied."""
-    try:
-        events = demand_events(state, demand.message, demand.at, demand.name)
-    except BadMessage as bad:
-        events = (MessageRejected(at=demand.at, message=demand.name, problem=str(bad)),)
+    events = demand_events(state, demand.message, demand.at, demand.name)
     if demand.replaced:
         events = tuple(
             event.model_copy(update={"revision": event.revision + demand.replaced})

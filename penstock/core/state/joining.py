@@ -4,9 +4,8 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from penstock.contract.answers import RecentFailure
-from penstock.contract.slices import CancelDrainCommand
 from penstock.core.state.blocks import after_failure, after_joined
-from penstock.core.state.drains import returning
+from penstock.core.state.drains import returning, to_cancel
 from penstock.core.state.ledger import KEPT_FAILURES
 from penstock.core.state.state import AutoscalerState, Block, Changes, UsageSource
 from penstock.model.cluster import ClusterConfig
@@ -25,7 +24,7 @@ def name_slices(state: AutoscalerState, changes: Changes, source: str, named: Co
         return
     kept = {piece.id for piece in news.values() if _drains_unclaimed(piece)}
     changes["slices"] = tuple(_joined(piece, kept) if piece.id in news else piece for piece in state.slices)
-    changes["outbox"] += tuple(CancelDrainCommand(slice_id=slice_id) for slice_id in sorted(kept))
+    changes["outbox"] += tuple(to_cancel(state.by_id[slice_id]) for slice_id in sorted(kept))
     blocks = state.blocks
     for piece in news.values() if blocks else ():
         blocks = after_joined(blocks, piece)

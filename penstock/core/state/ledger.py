@@ -5,14 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from penstock.contract.answers import RecentFailure
-from penstock.contract.slices import SliceCommand, SliceReport
-from penstock.core.state import drains
+from penstock.contract.slices import DrainEnding, SliceCommand, SliceReport
+from penstock.core.state import drains, pressure
 from penstock.core.state.blocks import after_deletion, after_failure, after_ready
-from penstock.core.state.drains import TO_CLOSE, to_close
+from penstock.core.state.drains import closing_terms, number_of, to_close, to_count_anew
 from penstock.core.state.events import Decided, LaunchesDropped, SlicesReported, SlicesStarted
-from penstock.core.state.state import AutoscalerState, Changes, forget, kept_addresses
+from penstock.core.state.state import AutoscalerState, Changes, drains_after_loss, forget, kept_addresses
 from penstock.model.cluster import ClusterConfig, ScaleGroup
-from penstock.model.slices import RecentLaunch, Slice, SliceChanges, SliceState
+from penstock.model.failures import FailureKind
+from penstock.model.slices import DrainCause, DrainTerms, RecentLaunch, Slice, SliceChanges, SliceState
 
 KEPT_FAILURES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
@@ -45,7 +46,8 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
     ]
     given_back = drains.carried_out(state, orders, event.at)
     slices, ordered = (*given_back["slices"], *fresh), (*state.launched, *launched(fresh, event.at))
-    return kept | given_back | {"slices": slices, "launched": ordered}
+    driven = pressure.decided(state, orders.desired, event.at)
+    return kept | given_back | {"slices": slices, "launched": ordered, "pressure": driven}
 
 
 def launched(slices: Sequence[Slice], at: datetime) -> list[RecentLaunch]:
@@ -83,9 +85,11 @@ class _LedgerUpdate:
         self._ledger = dict(state.by_id)
         self._addresses = sum(len(piece.hosts) for piece in state.slices)
         self._blocks = state.blocks
+        self._stockouts = dict(state.stockouts)
         self._recent_failures: list[RecentFailure] = []
         self._gone: set[str] = set()
         self._commands: list[SliceCommand] = []
+        self._drains_ordered = state.drains_ordered
         self._matters = 0
 
     def take(self, report: SliceReport) -> None:
@@ -100,13 +104,17 @@ class _LedgerUpdate:
         if before is not None and before.sequence >= report.sequence:
             return
         self._judge(before, report)
+        self._note_drain(before, report)
         self._addresses -= len(before.hosts) if before else 0
         if report.state.ended:
             del self._ledger[report.slice_id]
             self._gone.add(report.slice_id)
         else:
             after = self._ledger[report.slice_id] = self._moved(before, report)
+            if report.drain is not None and (before is None or number_of(before) != number_of(after)):
+                self._commands.append(to_count_anew(after))
             self._addresses += len(after.hosts)
+            self._matters += before is not None and before.drain != after.drain
         self._matters += _matters(before, report)
 
     def _moved(self, before: Slice | None, report: SliceReport) -> Slice:
@@ -119,11 +127,8 @@ class _LedgerUpdate:
             "hosts": kept_addresses(report.hosts, self._addresses),
         }
         if before is not None:
-            return before.changed(**(reported | _after_report(before, report)))
-        drain = report.drain
-        if self._state.closing and report.state is not SliceState.DELETING:
-            drain = TO_CLOSE
-            self._commands.append(to_close(report.slice_id, by_force=self._state.closing_by_force))
+            recovering = self._state.recovery is not None
+            return before.changed(**(reported | _after_report(before, report, recovering=recovering)))
         group = self._group(report)
         configured = group is not None and report.location is not None and group.location.key == report.location.key
         known = Slice(
@@ -133,9 +138,25 @@ class _LedgerUpdate:
             cause=report.launched_for,
             source=report.source,
             location=None if configured else report.location,
-            drain=drain,
-        )
-        return known.changed(**reported)
+            drain=report.drain,
+        ).changed(**reported)
+        return self._closing(known) if self._state.closing else known
+
+    def _closing(self, piece: Slice) -> Slice:
+        """A slice that turned up while the cluster is deleted: it drains, or is deleted, like the others."""
+        if piece.state is SliceState.DELETING:
+            return piece
+        terms = closing_terms(self._state, piece, self._drains_ordered + 1, self._at)
+        self._drains_ordered = max(self._drains_ordered, terms.number)
+        self._commands.append(to_close(piece.id, terms, by_force=self._state.closing_by_force))
+        return piece.changed(drain=terms)
+
+    def _note_drain(self, before: Slice | None, report: SliceReport) -> None:
+        """Number later drains higher than this one; and than any of an autoscaler that nobody remembers, if this is its slice."""
+        if before is None and self._state.recovery is not None:
+            self._drains_ordered = max(self._drains_ordered, drains_after_loss(self._state, self._at))
+        if report.drain is not None:
+            self._drains_ordered = max(self._drains_ordered, report.drain.number)
 
     def _group(self, report: SliceReport) -> ScaleGroup | None:
         return self._state.config.group(report.group) if self._state.config else None
@@ -165,6 +186,8 @@ class _LedgerUpdate:
             age=self._at - came,
             backoff=config.backoff,
         )
+        if report.failure.kind is FailureKind.STOCKOUT:
+            self._stockouts[group.name] = self._at
         failure = RecentFailure(at=self._at, group=group.name, slice_id=report.slice_id, failure=report.failure)
         self._recent_failures.append(failure)
 
@@ -177,25 +200,55 @@ class _LedgerUpdate:
             "slices": tuple(self._ledger.values()),
             "outbox": (*left.get("outbox", state.outbox), *commands),
             "blocks": self._blocks,
+            "drains_ordered": self._drains_ordered,
+            "stockouts": self._stockouts,
             "recent_failures": (*state.recent_failures, *self._recent_failures)[-KEPT_FAILURES:],
         }
 
 
-def _after_report(before: Slice, report: SliceReport) -> SliceChanges:
-    """What a report changes beside what it says.
+def _after_report(before: Slice, report: SliceReport, *, recovering: bool) -> SliceChanges:
+    """What a report changes beside what it says. Idle time counts anew for a slice that became READY.
 
-    A drain ends once the slice serves again; one that the slice has not received yet is kept, and one that was cancelled does not
-    come back. Idle time counts anew for a slice that became READY.
+    A drain that was cancelled does not come back with a report from before. In a recovery the word of the slice counts: what the
+    ledger knows of its drain may be older.
     """
     moved = (before.state, before.since) != (report.state, report.since)
-    if report.state is SliceState.READY and moved:
-        drain = before.drain if before.state.in_flight else None
-        anew: SliceChanges = {"idle_since": None, "unneeded_since": None, "unnamed": None, "unclaimed": None}
-        return anew | {"drain": drain, "confirmed_empty": False, "returning": False}
+    drain = _drain_after(before, report)
+    anew: SliceChanges = {"idle_since": None, "confirmed_empty": False}
     unclaimed: SliceChanges = {"unnamed": None, "unclaimed": None} if moved else {}
-    if before.returning and report.state.live:
+    if report.state is SliceState.READY:
+        if not moved and drain is before.drain:
+            return {}
+        serves: SliceChanges = {"drain": drain, "returning": False, "unneeded_since": None}
+        if drain is None and before.drain is not None and _has_expired(report):
+            serves["unconfirmed_at"] = report.since
+        return unclaimed | serves | ({} if drain is not None and before.state.was_ready else anew)
+    if before.returning and report.state.live and not recovering:
         return unclaimed
-    return unclaimed | {"drain": before.drain or report.drain, "returning": False}
+    drains: SliceChanges = {"drain": drain, "returning": False}
+    return unclaimed | drains | ({} if drain is before.drain else anew)
+
+
+def _has_expired(report: SliceReport) -> bool:
+    """Whether its last drain ended at the deadline."""
+    return report.ended_drain is not None and report.ended_drain.how is DrainEnding.EXPIRED
+
+
+def _drain_after(before: Slice, report: SliceReport) -> DrainTerms | None:
+    """The drain of a slice after its report: the newest that was ordered or that it tells of, unless it is over.
+
+    One that the slice has not received yet is kept; but one for a slice on its way only is over once it is READY.
+    """
+    known, told = before.drain, report.drain
+    if report.state is not SliceState.READY:
+        return told if known is None or (told is not None and told.number > known.number) else known
+    if known is None:
+        return None
+    if before.state.in_flight:
+        return None if known.cause == DrainCause.NOT_NEEDED else known
+    if report.ended_drain is None:  # It is told by an earlier version, or the slice has never drained.
+        return known if before.since == report.since and before.state is report.state else None
+    return None if report.ended_drain.number >= known.number else known
 
 
 def _matters(before: Slice | None, report: SliceReport) -> bool:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from penstock.core.state import drains
 from penstock.core.state.blocks import after_failed_listing, after_listing
 from penstock.core.state.events import LocationReported, LocationsUnwatched, RecoveryBegan, RecoveryWaited, ReportsCollected
+from penstock.core.state.pressure import lost
 from penstock.core.state.sources import to_be_resynced
 from penstock.core.state.specs import ADOPTED, locations_of
 from penstock.core.state.state import AutoscalerState, Changes, Recovery, forget, kept_addresses
@@ -143,8 +145,9 @@ def recovery_began(state: AutoscalerState, event: RecoveryBegan) -> Changes:
     return {
         "recovery": recovery,
         "recovered_in": event.run_id or state.recovered_in,
-        "usage_sources": state.usage_sources if event.closing else to_be_resynced(state.usage_sources, event.reason),
-    }
+        "usage_sources": state.usage_sources if event.closing else to_be_resynced(state, event.reason, event.at),
+        "pressure": lost(state.pressure, event.at),
+    } | (drains.after_reset(state, event.at) if event.run_id else Changes())
 
 
 def recovery_after_config(state: AutoscalerState, config: ClusterConfig) -> Changes:

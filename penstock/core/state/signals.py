@@ -8,10 +8,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.contract import names
 from penstock.contract.inventories import LocationReport
-from penstock.contract.messages import ConfirmDrainMessage, DemandMessage, ReportMessage, UsageMessage
+from penstock.contract.messages import (
+    Confirmation,
+    ConfirmDrainMessage,
+    DemandMessage,
+    PressureMessage,
+    ReportMessage,
+    UsageMessage,
+)
 from penstock.contract.problems import LONGEST_NAME, BadMessage, message_of, path_text, read, shortened
 from penstock.contract.slices import SliceReports
 from penstock.contract.tasks import demand_of
+from penstock.core.state.confirmations import is_not_known_yet, lateness
 from penstock.core.state.events import (
     AnyEvent,
     DemandDelta,
@@ -23,6 +31,7 @@ from penstock.core.state.events import (
     SlicesReported,
     UsageReported,
 )
+from penstock.core.state.pressure_signals import read_pressure
 from penstock.core.state.size_limits import exceeds_limits, names_fit, usage_fits, without_names
 from penstock.core.state.state import AutoscalerState, SourceDemand, UsageSource
 from penstock.model.cluster import ScaleGroup
@@ -34,7 +43,6 @@ Events = tuple[AnyEvent, ...]
 
 CLOSING = "the cluster is being deleted; start it again under its name once it is gone"
 NOT_KNOWN_YET = "are not known yet: the cluster is recovering its ledger; confirm again once the status lists their drains"
-NO_QUEUE_LENGTHS = "groups driven by queue lengths are not supported yet; send the waiting tasks as demand"
 _UNNUMBERED = (-1, -1)
 """Messages without a stamp come before those with one, in the order of arrival."""
 _NAMED = 3
@@ -103,6 +111,9 @@ def _report(state: AutoscalerState, raw: bytes, at: datetime) -> Events:
     if message.demand is not None:
         events += demand_events(state, message.demand, at, names.REPORT)
     events += usage_events(state, [message.usage_message], at, names.REPORT)
+    pressure = message.pressure_message
+    if pressure is not None:
+        events += pressure_events(state, [pressure], at, names.REPORT)
     if message.confirmed:
         events += confirmed_events(state, message.confirmed, at, names.REPORT)
     return events
@@ -120,8 +131,8 @@ def _confirm_drain(state: AutoscalerState, raw: bytes, at: datetime) -> Events:
     return confirmed_events(state, read(ConfirmDrainMessage, raw).slices, at, names.CONFIRM_DRAIN)
 
 
-def _pressure(_state: AutoscalerState, _raw: bytes, at: datetime) -> Events:
-    return (MessageRejected(at=at, message=names.PRESSURE, problem=NO_QUEUE_LENGTHS),)
+def _pressure(state: AutoscalerState, raw: bytes, at: datetime) -> Events:
+    return pressure_events(state, [read(PressureMessage, raw)], at, names.PRESSURE)
 
 
 def _slices_reported(_state: AutoscalerState, raw: bytes, at: datetime) -> Events:
@@ -148,10 +159,16 @@ _USAGE: TypeAdapter[SliceUsage] = TypeAdapter(SliceUsage)
 
 
 def demand_events(state: AutoscalerState, message: DemandMessage, at: datetime, name: str) -> Events:
-    """The demand; or, if it is too large, a refusal that requests a snapshot and gives the reason in the status."""
+    """The demand; or, if it is too large, a refusal that requests a snapshot and gives the reason in the status.
+
+    Demand that contradicts itself is rejected alone: the usage and the confirmations of its report count.
+    """
     if state.closing:
         return (MessageRejected(at=at, message=name, problem=CLOSING),)
-    event = demand_event(state, message, at)
+    try:
+        event = demand_event(state, message, at)
+    except BadMessage as bad:
+        return (MessageRejected(at=at, message=name, problem=str(bad)),)
     problem = exceeds_limits(state, event)
     if problem is None:
         return (event,)
@@ -159,16 +176,26 @@ def demand_events(state: AutoscalerState, message: DemandMessage, at: datetime, 
     return (DemandRefused(at=at, source=event.source, **stamp, message=name, problem=problem),)
 
 
-def confirmed_events(state: AutoscalerState, slice_ids: Sequence[str], at: datetime, name: str) -> Events:
-    """The confirmation of drains, and a rejection for ids that no slice can have."""
-    confirmed = DrainsConfirmed(at=at, slice_ids=tuple(slice_ids))
+def pressure_events(state: AutoscalerState, messages: Sequence[PressureMessage], at: datetime, name: str) -> Events:
+    """The newest reports of pressure of one source, and a rejection for what could not be used."""
+    if state.closing:
+        return (MessageRejected(at=at, message=name, problem=CLOSING),)
+    return read_pressure(state, messages, at, name)
+
+
+def confirmed_events(state: AutoscalerState, confirmed: Sequence[Confirmation], at: datetime, name: str) -> Events:
+    """The confirmation of drains, and a rejection for ids that no slice can have, and for drains that are over."""
+    events: Events = (DrainsConfirmed(at=at, confirmed=tuple(confirmed)),)
+    problems = [problem for one in confirmed if (problem := lateness(state, one)) is not None]
+    if problems:
+        more = f"; and {counted(len(problems) - _NAMED, 'more confirmation')}" if len(problems) > _NAMED else ""
+        events += (MessageRejected(at=at, message=name, problem="; ".join(problems[:_NAMED]) + more),)
     if state.recovery is None:
-        return (confirmed, *_unknown_slices(state, slice_ids, at, name))
-    known = {piece.id for piece in state.slices}
-    unknown = [slice_id for slice_id in slice_ids if slice_id not in known]
+        return events + _unknown_slices(state, [one.slice_id for one in confirmed], at, name)
+    unknown = [one.slice_id for one in confirmed if is_not_known_yet(state, one)]
     if not unknown:
-        return (confirmed,)
-    return confirmed, MessageRejected(at=at, message=name, problem=f"slices {_quoted(unknown)} {NOT_KNOWN_YET}")
+        return events
+    return (*events, MessageRejected(at=at, message=name, problem=f"slices {_quoted(unknown)} {NOT_KNOWN_YET}"))
 
 
 def _unknown_slices(state: AutoscalerState, slice_ids: Iterable[str], at: datetime, name: str) -> Events:
@@ -200,10 +227,14 @@ def usage_events(state: AutoscalerState, messages: Sequence[UsageMessage], at: d
     """
     said = _SaidOfSlices(state.usage_sources.get(messages[0].source, UsageSource()))
     for one in sorted(messages, key=lambda each: each.stamp or _UNNUMBERED):
-        said.add(one)
+        said.add(one.model_copy(update={"complete": False}) if one.complete and _is_unusable(state, one) else one)
     groups = _groups_of(state, said.written) if said.written else {}
     usage, problems = _readable(said.written, groups)
-    if not names_fit(state, usage):
+    epoch, revision = said.stamp or (None, None)
+    reported = UsageReported(
+        at=at, source=messages[0].source, epoch=epoch, revision=revision, complete=said.complete, usage=usage
+    )
+    if not names_fit(state, reported):
         usage = without_names(usage)
         problems.insert(
             0, "usage: the names of running tasks exceed the size limit, so usage counts without them; use shorter names"
@@ -211,17 +242,29 @@ def usage_events(state: AutoscalerState, messages: Sequence[UsageMessage], at: d
     if state.recovery is not None:
         usage, unkept = _kept_for_later(state, usage, groups)
         problems += unkept
-    stamp = said.stamp or (None, None)
-    reported = UsageReported(
-        at=at, source=messages[0].source, epoch=stamp[0], revision=stamp[1], complete=said.complete, usage=usage
-    )
     heard = said.renews and (usage or said.stamp or not said.written)
-    events: Events = (reported,) if heard else ()
+    events: Events = (reported.model_copy(update={"usage": usage}),) if heard else ()
     events += _unknown_slices(state, usage, at, message)
     if problems:
         more = f"; and {counted(len(problems) - _NAMED, 'more slice')}" if len(problems) > _NAMED else ""
         events += (MessageRejected(at=at, message=message, problem="; ".join(problems[:_NAMED]) + more),)
     return events
+
+
+def _is_unusable(state: AutoscalerState, message: UsageMessage) -> bool:
+    """Whether a message without a stamp names slices, and nothing of it can be read: then it withdraws nothing either."""
+    if message.stamp is not None or not message.usage:
+        return False
+    groups = _groups_of(state, message.usage)
+    return not any(_is_readable(value, groups.get(slice_id)) for slice_id, value in message.usage.items())
+
+
+def _is_readable(value: Any, group: ScaleGroup | None) -> bool:
+    try:
+        _slice_usage(value, group)
+    except BadMessage:
+        return False
+    return True
 
 
 class _SaidOfSlices:

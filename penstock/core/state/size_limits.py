@@ -11,6 +11,7 @@ from penstock.core.state.events import (
     DemandSnapshot,
     DrainOrdered,
     Paused,
+    UsageReported,
 )
 from penstock.core.state.revisions import apply_snapshot
 from penstock.core.state.state import AutoscalerState, SourceDemand
@@ -25,7 +26,7 @@ LARGEST_REST = 650_000
 LARGEST_USAGE = 500_000
 """Bytes of usage that is kept during a recovery: many times what 5,000 slices need."""
 LARGEST_NAMES = 400_000
-"""Bytes of the names of running tasks."""
+"""Bytes of the names of running tasks and gangs."""
 LONGEST_REASON = 500
 """Characters of the reason of a drain or pause, which slices and every status carry."""
 MOST_DRAINS = 2000
@@ -114,19 +115,25 @@ def usage_fits(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
     return len(after.model_dump_json(include={"usage"})) <= LARGEST_USAGE
 
 
-def names_fit(state: AutoscalerState, usage: Mapping[str, SliceUsage]) -> bool:
-    """Whether the names of running tasks fit, with the known names on other slices."""
-    known = {piece.id for piece in state.slices}
-    after = {one: hosts for one, hosts in {**state.usage, **usage}.items() if one in known or state.recovery is not None}
-    names = [task for hosts in after.values() for host in hosts for task in host.tasks]
+def names_fit(state: AutoscalerState, reported: UsageReported) -> bool:
+    """Whether the names of running tasks and gangs fit once the usage is known, with those on other slices.
+
+    What several sources say about a slice is kept apart for each, and once more together.
+    """
+    if not any(host.tasks or host.gangs for hosts in reported.usage.values() for host in hosts):
+        return True
+    after = apply(state, reported)
+    tables = [after.usage, *(source.words for source in after.usage_sources.values())]
+    said = [host for table in tables for hosts in table.values() for host in hosts]
+    names = [name for host in said for name in (*host.tasks, *host.gangs)]
     return len("".join(names).encode()) + 3 * len(names) <= LARGEST_NAMES // 2 or len(pack(names)) <= LARGEST_NAMES
 
 
 def without_names(usage: Mapping[str, SliceUsage]) -> dict[str, SliceUsage]:
-    """The usage of every host without the names of its tasks."""
+    """The usage of every host without the names of its tasks and gangs."""
     return {slice_id: tuple(map(_nameless, hosts)) for slice_id, hosts in usage.items()}
 
 
 def _nameless(host: HostUsage) -> HostUsage:
     state = host.state or (HostState.IDLE if host.idle else HostState.BUSY)
-    return host.model_copy(update={"state": state, "tasks": ()})
+    return host.model_copy(update={"state": state, "tasks": (), "gangs": ()})

@@ -11,12 +11,15 @@ from pydantic import Field
 from penstock.contract.answers import LocationProblem, RecentFailure, Rejection, Undecided
 from penstock.contract.orders import Orders
 from penstock.contract.slices import SliceCommand
+from penstock.core.state.spending import IdleCost, idle_in, idle_rate
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.demand_builder import joined, without
 from penstock.model.failures import FailureKind
 from penstock.model.ledger import Ledger, UsageTable
 from penstock.model.packed import Ids, pack_ids
+from penstock.model.pressure import PressureState
+from penstock.model.protection import Protection
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import Health, RecentLaunch, Slice, StandingRequest
 from penstock.model.units import Moment
@@ -202,6 +205,14 @@ class AutoscalerState(Value):
     usage_sources: dict[str, UsageSource] = Field(default_factory=dict)
     demand: dict[str, SourceDemand] = Field(default_factory=dict)
     standing: dict[str, StandingRequest] = Field(default_factory=dict)
+    protections: dict[str, Protection] = Field(default_factory=dict)
+    """What operators ordered for single slices, by slice id. It outlives the ledger until a recovery has found them again."""
+    stockouts: dict[str, Moment] = Field(default_factory=dict)
+    """When each group was last out of stock."""
+    pressure: dict[str, PressureState] = Field(default_factory=dict)
+    """What reports of pressure said, by the group that they drive."""
+    used_old_config: tuple[str, ...] = ()
+    """Who has named an older revision of the configuration since the newest was applied: a second time is refused."""
     launched: tuple[RecentLaunch, ...] = ()
     blocks: tuple[Block, ...] = ()
     outbox: tuple[SliceCommand, ...] = ()
@@ -209,7 +220,9 @@ class AutoscalerState(Value):
     """Orders of the last decision, without its launches."""
     evaluations: int = 0
     drains_ordered: int = 0
-    """Drains ordered so far: the number of the last one."""
+    """The number of the last drain: they are numbered from 1, and go on from the time of a loss if drains may be forgotten."""
+    idle_cost: IdleCost = ()
+    """What idle slices have cost until `now`, by the hour of the last day."""
     undecided: Undecided | None = None
     """Since when evaluations fail, if the last one did."""
     version: int = 0
@@ -239,6 +252,16 @@ class AutoscalerState(Value):
         """Slices whose workflows are to be started: launches, and slices that an audit found."""
         return tuple(piece for piece in self.slices if not piece.started)
 
+    @cached_property
+    def idle_slices(self) -> frozenset[str]:
+        """Slices that are idle by the last word on them, in any state."""
+        return idle_in(self.usage)
+
+    @cached_property
+    def idle_rate(self) -> float:
+        """What idle slices cost an hour."""
+        return idle_rate(self.by_id, self.idle_slices, self.config)
+
     @property
     def is_held(self) -> bool:
         """Whether a recovery keeps everything from being ordered."""
@@ -250,10 +273,11 @@ class AutoscalerState(Value):
         return tuple(piece for piece in self.slices if piece.drain is not None)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields replaced. Cached properties of the ledger are not copied if the ledger is replaced."""
+        """A copy with some fields replaced. What is derived from a replaced field is not copied."""
         copied = super().model_copy(update=update, deep=deep)
-        if update and "slices" in update:
-            for derived in ("by_id", "unstarted"):
+        replaced = update.keys() if update else ()
+        for derived, fields in _DERIVED_FROM.items():
+            if not fields.isdisjoint(replaced):
                 copied.__dict__.pop(derived, None)
         return copied
 
@@ -261,6 +285,15 @@ class AutoscalerState(Value):
     def resync_needed(self) -> dict[str, str]:
         """Why each source must send a snapshot, for sources that must."""
         return {name: source.resync_needed for name, source in sorted(self.demand.items()) if source.resync_needed}
+
+
+_DERIVED_FROM = {
+    "by_id": frozenset(("slices",)),
+    "unstarted": frozenset(("slices",)),
+    "idle_slices": frozenset(("usage",)),
+    "idle_rate": frozenset(("slices", "usage", "config")),
+}
+"""Cached properties of a state, and the fields that they are derived from."""
 
 
 class Changes(TypedDict, total=False):
@@ -278,12 +311,17 @@ class Changes(TypedDict, total=False):
     usage_sources: dict[str, UsageSource]
     demand: dict[str, SourceDemand]
     standing: dict[str, StandingRequest]
+    protections: dict[str, Protection]
+    stockouts: dict[str, Moment]
+    pressure: dict[str, PressureState]
+    used_old_config: tuple[str, ...]
     launched: tuple[RecentLaunch, ...]
     blocks: tuple[Block, ...]
     outbox: tuple[SliceCommand, ...]
     orders: Orders | None
     evaluations: int
     drains_ordered: int
+    idle_cost: IdleCost
     undecided: Undecided | None
     version: int
     input_version: int
@@ -299,6 +337,11 @@ class Changes(TypedDict, total=False):
     rejected_in_all: int
 
 
+def drains_after_loss(state: AutoscalerState, at: datetime) -> int:
+    """Where the numbers of drains go on after some of them may be lost: at the milliseconds, which come faster than drains."""
+    return max(state.drains_ordered, int(at.timestamp() * 1000))
+
+
 MOST_ADDRESSES = 20_000
 """Hosts whose addresses the ledger holds: 230 kB, or 380 kB with external addresses. Slice workflows hold all addresses."""
 
@@ -309,10 +352,11 @@ def kept_addresses(hosts: tuple[HostAddress, ...], held: int) -> tuple[HostAddre
 
 
 def forget(state: AutoscalerState, ids: AbstractSet[str]) -> Changes:
-    """Remove slices from the ledger, with their usage and the commands to them."""
+    """Remove slices from the ledger, with their usage, their protections and the commands to them."""
     return {
         "slices": tuple(piece for piece in state.slices if piece.id not in ids),
         "usage": {slice_id: usage for slice_id, usage in state.usage.items() if slice_id not in ids},
         "usage_sources": {name: source.without(ids) for name, source in state.usage_sources.items()},
         "outbox": tuple(command for command in state.outbox if command.slice_id not in ids),
+        "protections": {slice_id: found for slice_id, found in state.protections.items() if slice_id not in ids},
     }

@@ -1,7 +1,7 @@
 """Parse the updates of operators and controllers into events and a result; refusals say how to fix the request."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from penstock.contract import names
@@ -12,14 +12,18 @@ from penstock.contract.messages import (
     CapacityMessage,
     ClearBlockMessage,
     CloseMessage,
+    CordonMessage,
     DemandMessage,
     DrainMessage,
     ForgetSourceMessage,
+    KeepMessage,
     PauseMessage,
     ResumeMessage,
 )
 from penstock.contract.problems import LONGEST_NAME, BadMessage, read
 from penstock.contract.tasks import invalid_in, invalid_tasks
+from penstock.core.decision.match import only_driven_by_pressure
+from penstock.core.state import handshake
 from penstock.core.state.events import (
     AnyEvent,
     BlockCleared,
@@ -33,14 +37,17 @@ from penstock.core.state.events import (
     DrainOrdered,
     Paused,
     Resumed,
+    SliceCordoned,
+    SliceKept,
     SourceForgotten,
 )
+from penstock.core.state.protections import MOST_PROTECTED, has_room_for
 from penstock.core.state.signals import CLOSING, demand_event
 from penstock.core.state.state import AutoscalerState, SourceDemand
 from penstock.model.cluster import ClusterConfig
 from penstock.model.config_diff import config_changes
 from penstock.model.demand import Demand
-from penstock.model.slices import DrainTerms, Slice, SliceState, StandingRequest
+from penstock.model.slices import DrainCause, DrainTerms, Slice, SliceState, StandingRequest
 from penstock.wording import counted, did_you_mean, shortened
 
 _PER_UPDATE, _PER_SLICE_MEASURED, _BYTES_READ = 500, 25, 3
@@ -129,9 +136,25 @@ def _apply_config(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpd
     if config == state.config:
         closing = ", and the cluster is being deleted" if state.closing else ""
         return _done(f"Configuration unchanged: it is revision {state.config_revision} already{closing}")
+    for owner, request in sorted(state.standing.items()):
+        driven = driven_by_pressure(request, config)
+        if driven is not None and driven_by_pressure(request, state.config) is None:
+            raise BadMessage(
+                f"groups.{driven[1]}.drive: only {driven[1]} could meet the standing request of {owner}, and standing requests"
+                " are not met by groups that pressure drives; release the request first, or keep drive: entries"
+            )
     changes = counted(len(config_changes(state.config, config)), "change") if state.config is not None else "the first"
     message = f"Applied configuration revision {state.config_revision + 1}: {changes}"
     return _done(message, ConfigApplied(at=at, config=config))
+
+
+def driven_by_pressure(request: StandingRequest, config: ClusterConfig | None) -> tuple[int, str] | None:
+    """The first item that only groups driven by pressure could meet, with the first such group."""
+    for number, item in enumerate(request.wants):
+        found = only_driven_by_pressure(item, config.groups) if config else []
+        if found:
+            return number, found[0].name
+    return None
 
 
 def _request_capacity(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -143,8 +166,16 @@ def _request_capacity(state: AutoscalerState, raw: bytes, at: datetime) -> Parse
         return _done(f"Withdrew standing request {owner}", CapacityReleased(at=at, owner=owner))
     if message.expires is not None and message.expires <= at:
         raise BadMessage(f"expires: {message.expires:%Y-%m-%d %H:%M:%S} UTC has passed; give a later time or leave it out")
+    old = handshake.is_from_old_config(state, handshake.requesting(owner), message.config_revision)
     request = StandingRequest(owner=owner, wants=message.wants, expires=message.expires)
-    return _done(f"Standing request {owner} is active", CapacityRequested(at=at, request=request))
+    driven = driven_by_pressure(request, state.config)
+    if driven is not None:
+        raise BadMessage(
+            f"wants[{driven[0]}]: only {driven[1]} could meet it, which pressure reports drive; raise its min_slices"
+        )
+    since = f"; the newest configuration is revision {state.config_revision}, not {message.config_revision}" if old else ""
+    event = CapacityRequested(at=at, request=request, from_old_config=old)
+    return _done(f"Standing request {owner} is active{since}", event)
 
 
 def _drain_slice(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -152,6 +183,8 @@ def _drain_slice(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpda
     piece = _slice(state, message.slice_id)
     if piece.state is SliceState.DELETING:
         return _done(f"Slice {piece.id} is being deleted already")
+    if message.cause in set(DrainCause):
+        raise BadMessage(f"cause: {message.cause!r} is kept for drains that decisions order; use other words")
     before, terms = piece.drain, DrainTerms(cause=message.cause, force=message.force)
     stays_forced = before is not None and before.force and not terms.force
     forced = ", still by force; cancel the drain first to let its work finish" if stays_forced else ""
@@ -169,6 +202,40 @@ def _cancel_drain(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpd
     if piece.state is SliceState.DELETING or piece.confirmed_empty:
         raise BadMessage(f"slice_id: {piece.id} is being deleted; demand that needs a slice launches another")
     return _done(f"Cancelling the drain of slice {piece.id}: it returns to READY", DrainCancelled(at=at, slice_id=piece.id))
+
+
+def _keep_slice(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
+    message = read(KeepMessage, raw)
+    piece = _protectable(state, message.slice_id, at)
+    if message.seconds is None:
+        if piece.id not in state.protections or state.protections[piece.id].kept_until is None:
+            return _done(f"Slice {piece.id} is not kept")
+        return _done(f"Slice {piece.id} is no longer kept", SliceKept(at=at, slice_id=piece.id))
+    until = at + timedelta(seconds=message.seconds)
+    drains = f"; it drains already ({piece.drain.cause}): cancel that drain to keep it" if piece.drain is not None else ""
+    text = f"Keeping slice {piece.id} until {until:%Y-%m-%d %H:%M:%S} UTC{drains}"
+    return _done(text, SliceKept(at=at, slice_id=piece.id, until=until))
+
+
+def _cordon_slice(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
+    message = read(CordonMessage, raw)
+    piece = _protectable(state, message.slice_id, at)
+    cordoned = piece.id in state.protections and state.protections[piece.id].cordoned
+    if cordoned == message.cordoned:
+        return _done(f"Slice {piece.id} is {'' if cordoned else 'not '}cordoned{' already' if cordoned else ''}")
+    event = SliceCordoned(at=at, slice_id=piece.id, cordoned=message.cordoned)
+    if message.cordoned:
+        return _done(f"Cordoned slice {piece.id}: nothing more is placed on it, and what runs there goes on", event)
+    return _done(f"Slice {piece.id} takes work again", event)
+
+
+def _protectable(state: AutoscalerState, slice_id: str, at: datetime) -> Slice:
+    piece = _slice(state, slice_id)
+    if piece.state is SliceState.DELETING:
+        raise BadMessage(f"slice_id: {piece.id} is being deleted; demand that needs a slice launches another")
+    if not has_room_for(state, piece.id, at):
+        raise BadMessage(f"slice_id: {MOST_PROTECTED} slices are kept or cordoned already; end that for others first")
+    return piece
 
 
 def _clear_block(state: AutoscalerState, raw: bytes, at: datetime) -> ParsedUpdate:
@@ -205,6 +272,8 @@ _UPDATES: dict[str, Callable[[AutoscalerState, bytes, datetime], ParsedUpdate]] 
     names.REQUEST_CAPACITY: _request_capacity,
     names.DRAIN_SLICE: _drain_slice,
     names.CANCEL_DRAIN: _cancel_drain,
+    names.KEEP_SLICE: _keep_slice,
+    names.CORDON_SLICE: _cordon_slice,
     names.CLEAR_BLOCK: _clear_block,
     names.PAUSE: _pause,
     names.RESUME: _resume,

@@ -6,13 +6,11 @@ from typing import Any
 
 from penstock.core.state import drains, joining
 from penstock.core.state.events import SourceForgotten, UsageReported
-from penstock.core.state.sources import has_lapsed, heard_at, in_new_epoch
+from penstock.core.state.protections import of_known
+from penstock.core.state.sources import bounded, drives_again, driving, has_lapsed, heard, old_words
 from penstock.core.state.state import AutoscalerState, Changes, UsageSource
 from penstock.model.resources import Resources, Vector
 from penstock.model.slices import HostState, HostUsage, SliceUsage
-
-KEPT_SILENT_SOURCES = 100
-"""Sources that name no slice and whose stamps are kept. A forgotten one starts again with its next message."""
 
 Sources = dict[str, UsageSource]
 
@@ -25,41 +23,22 @@ def usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
     known = state.by_id if state.recovery is None else None
     said = {name: hosts for name, hosts in event.usage.items() if known is None or name in known}
     before = state.usage_sources.get(event.source, UsageSource())
-    speaker = _heard(state, before, event)
+    speaker = heard(state, before, event)
     unnamed = set(before.named) - said.keys() if event.complete else set[str]()
     sources, usage = _withdrawn({**state.usage_sources, event.source: speaker}, state.usage, event.source, unnamed)
     sources, merged = _merged(sources, usage, event.source, said)
-    changes: Changes = {"usage": {**usage, **merged}, "usage_sources": _bounded(sources), "outbox": state.outbox}
+    sources = bounded(sources, driving(state.pressure))
+    changes: Changes = {"usage": {**usage, **merged}, "usage_sources": sources, "outbox": state.outbox}
     joining.name_slices(state, changes, event.source, said)
     left_out = joining.find_unclaimed(state, changes, event.source)
-    named = {*changes["usage_sources"].get(event.source, speaker).named, *unnamed}
-    idle = drains.after_usage(state, changes, named, event.at, anew=speaker.began == event.at)
+    speaker = changes["usage_sources"].get(event.source, speaker)
+    named = {*speaker.named, *unnamed} - (old_words(speaker) - said.keys())
+    anew = named if speaker.began == event.at else {name for name in before.outdated if name in said}
+    idle = drains.after_usage(state, changes, named, event.at, anew=anew)
     resumes = has_lapsed(state, event.source, event.at) or speaker.restarted != before.restarted
+    resumes = resumes or drives_again(state, event.source, event.at)
     changes["matters"] = bool(said or unnamed or resumes or left_out or idle)
     return changes
-
-
-def _heard(state: AutoscalerState, before: UsageSource, event: UsageReported) -> UsageSource:
-    """The source of a message, with its stamp and time, and what the message ends: a silence, an epoch, a resync."""
-    restarts = event.epoch is not None and event.epoch > before.epoch >= 0
-    says = bool(event.usage) or event.complete
-    resynced = before.resync_needed is not None and (restarts or event.complete or (says and event.epoch is None))
-    silent = (event.at - heard_at(state, event.source)).total_seconds() > (
-        state.config.stale_after_seconds if state.config else 0
-    )
-    source = in_new_epoch(before, event.at) if restarts else before
-    stamp = before.stamp if event.epoch is None or event.revision is None else max(before.stamp, (event.epoch, event.revision))
-    return source.model_copy(
-        update={
-            "epoch": stamp[0],
-            "revision": stamp[1],
-            "at": max(before.at, event.at),
-            "reported": source.has_reported or says,
-            "began": event.at if silent or resynced or source.began is None else source.began,
-            "restarted": None if says else source.restarted,
-            "resync_needed": None if resynced else source.resync_needed,
-        }
-    )
 
 
 def source_forgotten(state: AutoscalerState, event: SourceForgotten) -> Changes:
@@ -70,6 +49,7 @@ def source_forgotten(state: AutoscalerState, event: SourceForgotten) -> Changes:
         "usage": usage,
         "usage_sources": {name: source for name, source in sources.items() if name != event.source},
         "demand": {name: source for name, source in state.demand.items() if name != event.source},
+        "pressure": {group: said for group, said in state.pressure.items() if said.source != event.source},
     }
 
 
@@ -88,7 +68,7 @@ def usage_now(state: AutoscalerState) -> Mapping[str, SliceUsage]:
 
 
 def of_ledger(state: AutoscalerState, changes: Changes) -> Changes:
-    """The usage of slices that the ledger has, once a recovery is over."""
+    """The usage and the protections of slices that the ledger has, once a recovery is over."""
     known = {piece.id for piece in changes.get("slices", state.slices)}
     usage = changes.get("usage", state.usage)
     unknown = usage.keys() - known
@@ -96,6 +76,7 @@ def of_ledger(state: AutoscalerState, changes: Changes) -> Changes:
     return {
         "usage": {name: hosts for name, hosts in usage.items() if name in known},
         "usage_sources": {name: source.without(unknown) for name, source in sources.items()},
+        "protections": of_known(changes.get("protections", state.protections), known),
     }
 
 
@@ -133,13 +114,6 @@ def _merged(
     outdated = tuple(slice_id for slice_id in sources[source].outdated if slice_id not in said)
     after[source] = after[source].model_copy(update={"named": tuple(named), "outdated": outdated})
     return after, merged
-
-
-def _bounded(sources: Sources) -> Sources:
-    """The sources without those that name no slice and were heard longest ago, beyond the limit."""
-    silent = sorted((name for name, known in sources.items() if not known.named), key=lambda name: (sources[name].at, name))
-    forgotten = set(silent[: max(0, len(silent) - KEPT_SILENT_SOURCES)])
-    return {name: known for name, known in sources.items() if name not in forgotten}
 
 
 def combined(words: Sequence[SliceUsage]) -> SliceUsage:

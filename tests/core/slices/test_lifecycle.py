@@ -15,6 +15,7 @@ from penstock.contract.slices import (
     CreateResult,
     DeleteCommand,
     DrainCommand,
+    IdleCommand,
     ReportCommand,
     SliceLifecycle,
     SliceSpec,
@@ -39,7 +40,7 @@ from penstock.model.cluster import Timeouts
 from penstock.model.failures import Failure, FailureKind, Phase
 from penstock.model.location import Location
 from penstock.model.sightings import Host, HostAddress
-from penstock.model.slices import DrainTerms, SliceState
+from penstock.model.slices import DrainCause, DrainTerms, SliceState
 from tests.core.slices.looks import hosts, sighting
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -104,6 +105,8 @@ BEING_DELETED = seen(Phase.DELETING)
 GONE = seen(Phase.GONE)
 DRAIN = commanded(DrainCommand(slice_id=ID, terms=DrainTerms(cause="idle")))
 FORCE = commanded(DrainCommand(slice_id=ID, terms=DrainTerms(cause="now", force=True)))
+PRESSURE = commanded(DrainCommand(slice_id=ID, terms=DrainTerms(cause=DrainCause.PRESSURE)))
+IDLE = commanded(IdleCommand(slice_id=ID, idle=True))
 SERVE = commanded(CancelDrainCommand(slice_id=ID))
 EMPTY = commanded(ConfirmEmptyCommand(slice_id=ID))
 DELETE = commanded(DeleteCommand(slice_id=ID, cause="not wanted"))
@@ -152,6 +155,10 @@ SENTENCES: list[tuple[str, Sequence[LifecycleEvent], SliceState, str]] = [
     ("and ends terminated", [created(), HEALTHY, DRAIN, EMPTY, CONFIRMED], TERMINATED, "idle"),
     ("a cancelled drain makes it serve again", [created(), HEALTHY, DRAIN, SERVE], READY, ""),
     ("not empty at the deadline it serves again", [created(), HEALTHY, DRAIN, overdue(DRAINING)], READY, ""),
+    ("idle at the deadline it is deleted", [created(), HEALTHY, DRAIN, IDLE, overdue(DRAINING)], DELETING, "idle"),
+    ("drained for pressure it is deleted once it is empty", [created(), HEALTHY, PRESSURE, EMPTY], DELETING, "pressure"),
+    ("drained for pressure it serves again at the deadline, even if it is idle",
+     [created(), HEALTHY, PRESSURE, IDLE, overdue(DRAINING)], READY, ""),
     ("a forced drain ends at the deadline", [created(), HEALTHY, FORCE, overdue(DRAINING)], DELETING, "now"),
     ("a drain can become a forced one", [created(), HEALTHY, DRAIN, FORCE, overdue(DRAINING)], DELETING, "now"),
     ("a forced drain stays forced", [created(), HEALTHY, FORCE, DRAIN, overdue(DRAINING)], DELETING, "now"),

@@ -4,10 +4,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.contract.inventories import LocationReport
+from penstock.contract.messages import Confirmation
 from penstock.contract.orders import Launch, Orders
 from penstock.contract.slices import DrainCommand, SliceCommand, SliceReport
 from penstock.core.state.apply import apply, replay
-from penstock.core.state.events import ConfigApplied, Decided, LocationReported, SlicesReported, SlicesStarted
+from penstock.core.state.events import (
+    ConfigApplied,
+    Decided,
+    DrainsConfirmed,
+    LocationReported,
+    SlicesReported,
+    SlicesStarted,
+)
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.failures import Failure, FailureKind, Phase
@@ -59,6 +67,11 @@ def after_reports(state: AutoscalerState, *reports: SliceReport, at: datetime = 
     return apply(state, SlicesReported(at=at, reports=reports))
 
 
+def confirmed(*slice_ids: str, at: datetime = NOW, number: int | None = None) -> DrainsConfirmed:
+    """The controller confirms that slices are empty, in the drain with this number or in whichever is under way."""
+    return DrainsConfirmed(at=at, confirmed=tuple(Confirmation(slice_id=each, number=number) for each in slice_ids))
+
+
 def failed(
     state: AutoscalerState,
     slice_id: str,
@@ -108,11 +121,14 @@ def unnumbered(terms: DrainTerms) -> DrainTerms:
 
 
 def commands(state: AutoscalerState) -> tuple[SliceCommand, ...]:
-    """The commands to slices that are not delivered yet, drains without their numbers and deadlines."""
-    return tuple(
-        command.model_copy(update={"terms": unnumbered(command.terms)}) if isinstance(command, DrainCommand) else command
-        for command in state.outbox
-    )
+    """The commands to slices that are not delivered yet, without the numbers and deadlines of drains."""
+    return tuple(map(_unnumbered, state.outbox))
+
+
+def _unnumbered(command: SliceCommand) -> SliceCommand:
+    if isinstance(command, DrainCommand):
+        return command.model_copy(update={"terms": unnumbered(command.terms)})
+    return command.model_copy(update={"number": None}) if hasattr(command, "number") else command
 
 
 def unstarted(state: AutoscalerState) -> list[str]:

@@ -5,14 +5,13 @@ from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.status import status_of
 from penstock.core.decision.decide import decide
 from penstock.core.state.apply import apply, replay
-from penstock.core.state.drains import CLOSING, TO_CLOSE
+from penstock.core.state.drains import CLOSING
 from penstock.core.state.events import (
     AnyEvent,
     Closed,
     CommandsSent,
     DrainCancelled,
     DrainOrdered,
-    DrainsConfirmed,
     UsageReported,
 )
 from penstock.core.state.recovery import without_ledger
@@ -25,6 +24,7 @@ from tests.core.state.ledgers import (
     audited,
     cluster,
     commands,
+    confirmed,
     drains,
     later,
     ordered,
@@ -37,6 +37,7 @@ from tests.core.state.ledgers import (
 IDLE = (HostUsage(state=HostState.IDLE),)
 BUSY = (HostUsage(state=HostState.BUSY),)
 TERMS = DrainTerms(cause="operator")
+TO_CLOSE = DrainTerms(cause=CLOSING, force=True)
 DRAINING = SliceState.DRAINING
 
 
@@ -66,37 +67,39 @@ def test_a_draining_slice_is_deleted_once_it_is_confirmed_empty_and_an_idle_one_
     busy = apply(draining, UsageReported(at=NOW, usage={"a": BUSY}))
     assert commands(busy) == (DrainCommand(slice_id="a", terms=TERMS),)
     idle = apply(busy, UsageReported(at=NOW, usage={"a": IDLE}))
-    assert idle.outbox[-1] == IdleCommand(slice_id="a", idle=True), "it is not deleted yet: its controller may start work there"
-    assert apply(idle, UsageReported(at=NOW, usage={"a": BUSY})).outbox[-1] == IdleCommand(slice_id="a", idle=False)
-    assert apply(busy, DrainsConfirmed(at=NOW, slice_ids=("a", "x"))).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
+    assert idle.outbox[-1] == IdleCommand(slice_id="a", idle=True, number=1), (
+        "it is not deleted yet: its controller may start work there"
+    )
+    assert apply(idle, UsageReported(at=NOW, usage={"a": BUSY})).outbox[-1] == IdleCommand(slice_id="a", idle=False, number=1)
+    assert apply(busy, confirmed("a", "x")).outbox[-1] == ConfirmEmptyCommand(slice_id="a", number=1)
 
 
 def test_a_heartbeat_after_the_drain_began_repeats_that_the_slice_is_idle() -> None:
     state = apply(ready(cluster()), UsageReported(at=NOW, usage={"a": IDLE}))
     state = apply(state, DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
     assert commands(state) == (DrainCommand(slice_id="a", terms=TERMS),), "what was said before does not count"
-    assert apply(state, UsageReported(at=NOW, usage={})).outbox[-1] == IdleCommand(slice_id="a", idle=True)
+    assert apply(state, UsageReported(at=NOW, usage={})).outbox[-1] == IdleCommand(slice_id="a", idle=True, number=1)
 
 
 def test_an_idle_report_is_enough_for_a_forced_drain() -> None:
     forced = DrainTerms(cause="operator", force=True)
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=forced))
-    assert apply(state, UsageReported(at=NOW, usage={"a": IDLE})).outbox[-1] == ConfirmEmptyCommand(slice_id="a")
+    assert apply(state, UsageReported(at=NOW, usage={"a": IDLE})).outbox[-1] == ConfirmEmptyCommand(slice_id="a", number=1)
 
 
 def test_a_draining_slice_receives_one_confirmation_and_none_while_it_is_being_deleted() -> None:
     state = apply(ready(cluster()), DrainOrdered(at=NOW, slice_id="a", terms=TERMS))
-    empty: list[AnyEvent] = [UsageReported(at=NOW, usage={"a": IDLE}), DrainsConfirmed(at=NOW, slice_ids=("a", "a"))]
+    empty: list[AnyEvent] = [UsageReported(at=NOW, usage={"a": IDLE}), confirmed("a", "a")]
     often = replay(empty * 3, state)
-    idle, confirmed = IdleCommand(slice_id="a", idle=True), ConfirmEmptyCommand(slice_id="a")
-    assert commands(often) == (DrainCommand(slice_id="a", terms=TERMS), idle, confirmed)
+    idle, emptied = IdleCommand(slice_id="a", idle=True), ConfirmEmptyCommand(slice_id="a")
+    assert commands(often) == (DrainCommand(slice_id="a", terms=TERMS), idle, emptied)
     deleting = after_reports(apply(often, CommandsSent(at=NOW, commands=often.outbox)), report("a", SliceState.DELETING, 5))
     assert replay(empty, deleting).outbox == ()
 
 
 def test_a_cancelled_drain_makes_the_slice_serve_again() -> None:
     state = replay([DrainOrdered(at=NOW, slice_id="a", terms=TERMS), DrainCancelled(at=NOW, slice_id="a")], ready(cluster()))
-    assert state.outbox[-1] == CancelDrainCommand(slice_id="a")
+    assert state.outbox[-1] == CancelDrainCommand(slice_id="a", number=1)
     assert [piece.state for piece in snapshot_of(state).snapshot.slices] == [SliceState.READY]
     assert decide(snapshot_of(state).snapshot).groups[0].leaving == 0
 
@@ -149,9 +152,17 @@ def test_closing_drains_every_slice_and_force_deletes_them() -> None:
     assert apply(state, Closed(at=NOW, force=True)).outbox == (DeleteCommand(slice_id="a", cause=CLOSING),)
 
 
+def test_what_another_source_says_of_a_slice_counts_while_the_cluster_is_deleted() -> None:
+    said = UsageReported(at=NOW, source="first", usage={"a": BUSY})
+    state = replay([said, Closed(at=NOW)], ready(cluster()))
+    assert state.usage_sources["first"].named == ()
+    state = apply(state, UsageReported(at=NOW, source="second", usage={"a": IDLE}))
+    assert commands(state)[-1] == ConfirmEmptyCommand(slice_id="a")
+
+
 def test_a_slice_that_turns_up_while_the_cluster_is_given_up_is_drained_like_the_others() -> None:
     state = after_reports(apply(cluster(), Closed(at=NOW)), report("x", SliceState.READY, 4))
-    assert state.outbox == (DrainCommand(slice_id="x", terms=TO_CLOSE),)
+    assert commands(state) == (DrainCommand(slice_id="x", terms=TO_CLOSE),)
     assert drains(state) == {"x": TO_CLOSE}
 
 

@@ -7,14 +7,14 @@ import pytest
 from penstock.contract.orders import Orders
 from penstock.core.answers.evaluate import evaluate
 from penstock.core.state.apply import apply, replay
-from penstock.core.state.events import ConfigApplied, Decided, DemandSnapshot, DrainsConfirmed, UsageReported
+from penstock.core.state.events import ConfigApplied, Decided, DemandSnapshot, UsageReported
 from penstock.core.state.state import AutoscalerState
 from penstock.model.decision import Drain
 from penstock.model.demand_builder import DemandBuilder
 from penstock.model.resources import Resources
 from penstock.model.shape import Shape
 from penstock.model.slices import DrainCause, HostState, HostUsage, SliceState
-from tests.core.state.ledgers import NOW, after_reports, cluster, config, drains, later, ordered, ready, report, states
+from tests.core.state.ledgers import NOW, after_reports, cluster, config, confirmed, drains, later, ordered, ready, report, states
 
 IDLE, BUSY = (HostUsage(state=HostState.IDLE),), (HostUsage(state=HostState.BUSY),)
 IDLE_TIMEOUT, CANCEL_AFTER, DRAIN = 600, 60, 600
@@ -146,8 +146,8 @@ def test_demand_takes_a_draining_slice_back_before_it_launches_one() -> None:
 
 def test_a_drain_that_was_confirmed_or_that_an_operator_ordered_is_not_taken_back() -> None:
     state = decided(used(ready(cluster()), a=IDLE), later(IDLE_TIMEOUT))
-    confirmed = apply(state, DrainsConfirmed(at=later(IDLE_TIMEOUT), slice_ids=("a",)))
-    after = decided(wanting(confirmed, 1, revision=1), later(IDLE_TIMEOUT + 1))
+    emptied = apply(state, confirmed("a", at=later(IDLE_TIMEOUT)))
+    after = decided(wanting(emptied, 1, revision=1), later(IDLE_TIMEOUT + 1))
     assert "a" in drains(after)
     assert len(after.slices) == 2
 

@@ -22,7 +22,9 @@ from penstock.model.resources import Resources
 from penstock.model.slices import DrainTerms, HostState, HostUsage, Slice, SliceState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-CONFIG = ClusterConfig.model_validate({"cluster": "x", "groups": [{"name": "g", "max_slices": 9, "host": {"cpu": 4}}]})
+GROUP = {"name": "g", "max_slices": 9, "host": {"cpu": 4}}
+DRIVEN = [GROUP | {"name": name, "drive": "pressure", "slots_per_slice": 2} for name in "pq"]
+CONFIG = ClusterConfig.model_validate({"cluster": "x", "groups": [GROUP, *DRIVEN]})
 SLICES = tuple(Slice(id=f"g-{n}", group="g", state=SliceState.READY) for n in range(4))
 STATE = replay([ConfigApplied(at=NOW, config=CONFIG)]).model_copy(update={"slices": SLICES})
 
@@ -49,6 +51,9 @@ def some_message(chance: random.Random) -> tuple[str, Any]:
             ("demand", {"source": "plain", "tasks": tasks}),
             ("demand", {"source": "plain", "tasks": 7}),
             ("usage", {"usage": usage}),
+            ("report", {"usage": usage}),
+            ("report", {"usage": usage, "complete": chance.random() < 0.5, "confirmed": ["g-0"]}),
+            ("report", {"demand": {"tasks": [{"id": "t"}, {"id": "t"}]}, "usage": usage}),
             ("confirm_drain", [f"g-{chance.randrange(4)}"]),
             ("slices_reported", {"what": 1}),
         ]
@@ -56,10 +61,8 @@ def some_message(chance: random.Random) -> tuple[str, Any]:
 
 
 def known(state: AutoscalerState) -> dict[str, Any]:
-    """The demand of every source. Of two reasons for a resync, either will do."""
-    return {
-        name: source.model_copy(update={"resync_needed": bool(source.resync_needed)}) for name, source in state.demand.items()
-    }
+    """The demand of every source, whatever resync it needs."""
+    return {name: source.model_copy(update={"resync_needed": None}) for name, source in state.demand.items()}
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -68,8 +71,34 @@ def test_a_batch_means_what_its_messages_mean_one_by_one(seed: int) -> None:
     received = batch(*(some_message(chance) for _ in range(chance.randrange(2, 12))))
     together, apart = fold(STATE, received), one_by_one(STATE, received)
     assert known(together) == known(apart)
+    assert together.resync_needed.keys() <= apart.resync_needed.keys()  # A delta that is replaced needs none.
     assert together.usage == apart.usage
     assert together.now == apart.now
+
+
+def some_pressure(chance: random.Random) -> tuple[str, Any]:
+    report = {"queued": chance.choice([0, 1, 2, -1]), "running": 1, "capacity": 2, "slices": 1}
+    said: dict[str, Any] = {"pressure": dict.fromkeys(chance.choice(["p", "q", "pq", "g"]), report)}
+    stamp = {"epoch": chance.randrange(2), "revision": chance.randrange(8)}
+    return chance.choice(
+        [
+            ("pressure", said),
+            ("pressure", said | stamp | {"source": "numbered"}),
+            ("pressure", said | {"source": "old", "config_revision": chance.randrange(3)}),
+            ("report", said),
+            ("report", {"usage": {"g-0": "idle"}}),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_reports_of_pressure_mean_the_same_in_a_batch(seed: int) -> None:
+    chance = random.Random(seed)
+    received = batch(*(some_pressure(chance) for _ in range(chance.randrange(2, 12))))
+    together, apart = fold(STATE, received), one_by_one(STATE, received)
+    words = [{name: (said.report, said.source) for name, said in state.pressure.items()} for state in (together, apart)]
+    assert words[0] == words[1]
+    assert together.used_old_config == apart.used_old_config
 
 
 def test_only_the_newest_snapshot_of_a_source_is_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +129,14 @@ def test_a_slice_whose_newest_usage_cannot_be_read_keeps_the_one_before() -> Non
     assert "usage.g-0" in state.rejected[0].problem
 
 
+def test_complete_usage_that_cannot_be_read_withdraws_nothing_that_came_before_it() -> None:
+    good, bad = ("usage", {"usage": {"g-0": "busy"}}), ("usage", {"usage": {"g-1": "lazy"}, "complete": True})
+    for received in (batch(good, bad), batch(good, bad, ("report", {}))):
+        state = fold(STATE, received)
+        assert state.usage["g-0"][0].state is HostState.BUSY
+        assert "usage.g-1" in state.rejected[0].problem
+
+
 def test_every_confirmation_of_a_batch_counts() -> None:
     draining = replay([DrainOrdered(at=NOW, slice_id=piece.id, terms=DrainTerms(cause="test")) for piece in SLICES], STATE)
     state = fold(draining, batch(*(("report", {"confirmed": [piece.id]}) for piece in SLICES)))
@@ -122,6 +159,13 @@ def test_usage_holds_by_revision_and_not_by_arrival() -> None:
     restarted = fold(newer, batch(said(0, "idle", "g-0", epoch=2), said(9, "busy", "g-0", epoch=1)))
     assert restarted.usage["g-0"][0].idle
     assert restarted.usage_sources["s"].stamp == (2, 0)
+
+
+def test_the_newest_word_of_a_source_holds_whichever_signal_brings_it() -> None:
+    said = [(name, {"usage": {"g-0": word}}) for name, word in (("usage", "busy"), ("report", "idle"), ("usage", "busy"))]
+    assert not fold(STATE, batch(*said)).usage["g-0"][0].idle
+    withdrawn = ("report", {"usage": {}, "complete": True})
+    assert fold(STATE, batch(said[0], withdrawn, said[1])).usage["g-0"][0].idle
 
 
 def test_a_slice_is_idle_only_if_every_source_that_named_it_says_so() -> None:

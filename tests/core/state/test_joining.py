@@ -151,7 +151,7 @@ def test_an_unclaimed_slice_drains_after_unclaimed_after_and_is_deleted_at_the_d
 def test_a_slice_that_is_named_while_it_drains_unclaimed_is_kept(usage: tuple[()]) -> None:
     state = apply(drained(), says(LATE + 310, b=usage))
     assert state.by_id["b"].drain is None
-    assert state.outbox[-1] == CancelDrainCommand(slice_id="b")
+    assert state.outbox[-1] == CancelDrainCommand(slice_id="b", number=1)
 
 
 def test_a_slice_that_returns_to_ready_is_judged_anew() -> None:

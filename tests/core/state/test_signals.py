@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.contract import problems, tasks
+from penstock.contract.messages import Confirmation
 from penstock.contract.problems import describe_errors
 from penstock.contract.tasks import invalid_in
 from penstock.core.state import size_limits
@@ -26,7 +27,7 @@ from penstock.core.state.events import (
 from penstock.core.state.signals import read_signal
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
-from penstock.model.slices import Slice, SliceState
+from penstock.model.slices import DrainTerms, Slice, SliceState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CONFIG = ClusterConfig.model_validate(
@@ -110,7 +111,7 @@ def test_demand_may_name_any_configuration_there_was_and_none_that_was_not() -> 
     for revision in (1, 2):
         (event,) = received("demand", {"tasks": [{"id": "a"}], "config_revision": revision}, state)
         assert isinstance(event, DemandSnapshot)
-    (event,) = received("report", {"demand": {"tasks": [], "config_revision": 3}}, state)
+    (event,) = received("demand", {"tasks": [], "config_revision": 3}, state)
     assert isinstance(event, MessageRejected)
     assert "config_revision: 3 does not exist, the cluster is at revision 2" in event.problem
 
@@ -162,11 +163,61 @@ def test_a_report_says_everything_of_one_moment() -> None:
     assert [type(event) for event in received("report", report)] == [DemandSnapshot, UsageReported, DrainsConfirmed]
 
 
-def test_a_confirmed_drain_may_be_one_id_or_a_list() -> None:
-    for message in ("pair-1", ["pair-1"], {"slices": ["pair-1"]}):
-        (event,) = received("confirm_drain", message)
-        assert isinstance(event, DrainsConfirmed)
-        assert event.slice_ids == ("pair-1",)
+def test_demand_that_contradicts_itself_costs_its_report_neither_usage_nor_confirmations() -> None:
+    twice = {"tasks": [{"id": "a"}, {"id": "a"}]}
+    rejected, usage, confirmed = received("report", {"demand": twice, "usage": {"pair-1": "idle"}, "confirmed": ["pair-1"]})
+    assert isinstance(rejected, MessageRejected)
+    assert "task id 'a' occurs twice" in rejected.problem
+    assert (isinstance(usage, UsageReported), isinstance(confirmed, DrainsConfirmed)) == (True, True)
+
+
+def test_a_confirmed_drain_may_be_one_id_or_a_list_with_a_number_or_without() -> None:
+    plain: list[Any] = ["pair-1", ["pair-1"], {"slices": ["pair-1"]}, {"slice_id": "pair-1"}]
+    for message in plain:
+        assert confirmations(message) == (Confirmation(slice_id="pair-1"),)
+    numbered = {"slice_id": "pair-1", "number": 3}
+    for message in (numbered, [numbered], {"slices": [numbered]}):
+        state = STATE.model_copy(update={"slices": (PAIR.changed(drain=DrainTerms(cause="idle", number=3)),)})
+        assert confirmations(message, state) == (Confirmation(slice_id="pair-1", number=3),)
+
+
+def confirmations(message: Any, state: AutoscalerState = STATE) -> tuple[Confirmation, ...]:
+    (event,) = received("confirm_drain", message, state)
+    assert isinstance(event, DrainsConfirmed)
+    return event.confirmed
+
+
+@pytest.mark.parametrize(
+    ("drain", "number", "problem"),
+    [
+        (None, 3, "drain 3 of 'pair-1' is over, and the slice serves again"),
+        (5, 3, "drain 3 of 'pair-1' is over, and drain 5 is under way; confirm that one once it is empty"),
+        (5, 7, "there is no drain 7 of 'pair-1' yet; the status lists the drains under way"),
+    ],
+)
+def test_a_confirmation_of_another_drain_than_the_one_under_way_is_refused(drain: int | None, number: int, problem: str) -> None:
+    terms = None if drain is None else DrainTerms(cause="idle", number=drain)
+    state = STATE.model_copy(update={"slices": (PAIR.changed(drain=terms),)})
+    for name, message in (
+        ("confirm_drain", {"slice_id": "pair-1", "number": number}),
+        ("report", {"confirmed": [{"slice_id": "pair-1", "number": number}]}),
+    ):
+        rejected = received(name, message, state)[-1]
+        assert isinstance(rejected, MessageRejected)
+        assert rejected.problem == problem
+
+
+def test_a_confirmation_for_a_slice_that_is_being_deleted_is_no_mistake() -> None:
+    state = STATE.model_copy(update={"slices": (PAIR.changed(state=SliceState.DELETING),)})
+    assert len(received("confirm_drain", {"slice_id": "pair-1", "number": 3}, state)) == 1
+
+
+def test_a_thousand_late_confirmations_are_one_rejection() -> None:
+    pairs = tuple(PAIR.model_copy(update={"id": f"pair-{n}"}) for n in range(1000))
+    message = [{"slice_id": piece.id, "number": 3} for piece in pairs]
+    _, rejected = received("confirm_drain", message, STATE.model_copy(update={"slices": pairs}))
+    assert isinstance(rejected, MessageRejected)
+    assert rejected.problem.endswith("; and 997 more confirmations")
 
 
 def test_slices_report_and_a_bad_report_is_rejected() -> None:
@@ -185,7 +236,8 @@ def test_what_a_newer_worker_says_beyond_what_is_known_here_is_passed_over() -> 
 
 
 def test_queue_lengths_and_unknown_signals_are_rejected_differently() -> None:
-    assert "not supported yet" in rejection("pressure", {"group": "pair", "queued": 3})
+    lengths = {"queued": 3, "running": 1, "capacity": 2, "slices": 1}
+    assert "pair is driven by the tasks that are placed on it" in rejection("pressure", {"pressure": {"pair": lengths}})
     assert "did you mean demand?" in rejection("demnd", [])
 
 
@@ -257,6 +309,16 @@ def test_drains_confirmed_before_their_slices_are_found_are_to_be_confirmed_agai
     assert isinstance(problem, MessageRejected)
     assert problem.problem.startswith("slices 'other-1' are not known yet")
     assert "confirm again once the status lists their drains" in problem.problem
+
+
+def test_drains_of_known_slices_that_a_recovery_may_still_find_are_to_be_confirmed_again() -> None:
+    began = RecoveryBegan(at=NOW, id="r", reason="the autoscaler was reset")
+    state = replay([began], STATE.model_copy(update={"slices": (PAIR.changed(drain=DrainTerms(cause="idle", number=3)),)}))
+    for number, answer in ((7, "confirm again once the status lists their drains"), (2, "drain 2 of 'pair-1' is over")):
+        _, rejected = received("confirm_drain", {"slice_id": "pair-1", "number": number}, state)
+        assert isinstance(rejected, MessageRejected)
+        assert answer in rejected.problem
+    assert len(received("confirm_drain", {"slice_id": "pair-1", "number": 3}, state)) == 1
 
 
 def test_a_cluster_that_is_being_deleted_wants_nothing_any_more() -> None:

@@ -21,7 +21,6 @@ from penstock.core.state.events import (
     DemandSnapshot,
     DrainOrdered,
     LocationReported,
-    UsageReported,
 )
 from penstock.core.state.signals import read_signal
 from penstock.core.state.size_limits import LARGEST_DEMAND, MOST_DRAINS, exceeds_limits
@@ -29,6 +28,7 @@ from penstock.core.state.state import MOST_ADDRESSES, AutoscalerState
 from penstock.core.state.updates import read_update
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
+from penstock.model.failures import Failure, FailureKind
 from penstock.model.location import Location
 from penstock.model.shape import MOST_TASKS
 from penstock.model.sightings import HostAddress
@@ -233,20 +233,44 @@ def test_a_configuration_and_a_standing_request_are_refused_if_they_cannot_be_ca
     assert "write `count`" in (exceeds_limits(AutoscalerState(), event) or "")
 
 
-@pytest.mark.parametrize("host", [{"tasks": []}, {"tasks": [], "reserved": {"cpu": 1}}, {"tasks": [], "state": "degraded"}])
-def test_usage_counts_without_names_if_there_are_too_many(host: dict[str, Any]) -> None:
+def with_slices(count: int) -> AutoscalerState:
+    """So many READY slices of one host."""
     config = ClusterConfig.model_validate({"cluster": "x", "groups": [{"name": "g", "max_slices": 100, "host": {"cpu": 4}}]})
-    pieces = tuple(Slice(id=f"g-{i}", group="g", state=SliceState.READY) for i in range(100))
-    state = replay([ConfigApplied(at=NOW, config=config)], AutoscalerState(slices=pieces))
+    pieces = tuple(Slice(id=f"g-{i}", group="g", state=SliceState.READY) for i in range(count))
+    return replay([ConfigApplied(at=NOW, config=config)], AutoscalerState(slices=pieces))
+
+
+def after_usage(state: AutoscalerState, usage: dict[str, Any], source: str = "default") -> AutoscalerState:
+    raw = json.dumps({"source": source, "usage": usage}).encode()
+    return replay(read_signal(state, "usage", raw, NOW), state)
+
+
+@pytest.mark.parametrize("names", ["tasks", "gangs"])
+@pytest.mark.parametrize("host", [{}, {"reserved": {"cpu": 1}}, {"state": "degraded"}])
+def test_usage_counts_without_names_if_there_are_too_many(host: dict[str, Any], names: str) -> None:
     ids = random_ids(20_000)
-    usage = {piece.id: [host | {"tasks": ids[i * 200 : i * 200 + 200]}] for i, piece in enumerate(pieces)}
-    events = read_signal(state, "usage", json.dumps({"usage": usage}).encode(), NOW)
-    assert isinstance(events[0], UsageReported)
-    after = replay(events, state)
+    after = after_usage(with_slices(100), {f"g-{i}": [host | {names: ids[i * 200 : i * 200 + 200]}] for i in range(100)})
     assert [kept.problem.partition(";")[0] for kept in after.rejected] == [
         "usage: the names of running tasks exceed the size limit, so usage counts without them"
     ]
     hosts = [one for hosts in after.usage.values() for one in hosts]
     assert len(hosts) == 100
-    assert not any(one.tasks or one.idle for one in hosts)
+    assert not any(one.tasks or one.gangs or one.idle for one in hosts)
     assert len(after.model_dump_json()) < 20_000
+
+
+def test_names_that_several_sources_give_one_slice_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_limits, "LARGEST_NAMES", 10_000)
+    state = with_slices(1)
+    for number in range(10):
+        state = after_usage(state, {"g-0": [{"tasks": random_ids(100, seed=number)}]}, source=f"s{number}")
+    (host,) = state.usage["g-0"]
+    assert 0 < len(host.tasks) < 1_000
+    assert state.rejected_in_all > 0
+    assert len(state.model_dump_json()) < 30_000
+
+
+def test_a_failure_keeps_the_beginning_and_the_end_of_what_a_cloud_says() -> None:
+    """A proxy may answer with a whole page, and the state holds dozens of failures."""
+    message = Failure(kind=FailureKind.PERMISSION, message=f"403 {'<p>' * 100_000} (rpc 7)").message
+    assert (len(message), message[:4], message[-7:]) == (500, "403 ", "(rpc 7)")

@@ -9,6 +9,7 @@ from penstock.core.answers.evaluate import evaluate
 from penstock.core.answers.status import status_of
 from penstock.core.state.apply import apply, replay
 from penstock.core.state.events import (
+    CapacityRequested,
     ConfigApplied,
     DemandSnapshot,
     EvaluationFailed,
@@ -17,13 +18,14 @@ from penstock.core.state.events import (
     RecoveryBegan,
     RecoveryWaited,
     ReportsCollected,
+    UsageReported,
 )
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Code
 from penstock.model.failures import Failure, FailureKind
-from penstock.model.slices import Availability
-from tests.core.state.ledgers import NOW
+from penstock.model.slices import Availability, HostState, HostUsage, SliceState, StandingItem, StandingRequest
+from tests.core.state.ledgers import NOW, reported
 
 A, B = "sim/a", "sim/b"
 
@@ -145,6 +147,24 @@ def test_entries_that_unknown_slices_may_hold_buy_nothing_new_and_say_why() -> N
     assert [(item.code, item.message) for item in unmet] == [
         (Code.NO_CAPACITY, "east may have slices for it that are not known yet: sim/a was not listed since the recovery began")
     ]
+
+
+def test_slices_that_demand_or_requests_of_unknown_slices_may_need_are_not_given_back() -> None:
+    idle = (HostUsage(state=HostState.IDLE),)
+    there = reported("w", SliceState.READY, 3, group="west")
+    state = apply(apply(recovering(TWO, B), there), UsageReported(at=at(301), usage={"w": idle}))
+    assert given_back(state) == ["w"]
+    assert given_back(wanting(state, {})) == []
+    request = StandingRequest(owner="team", wants=(StandingItem.model_validate({"resources": {"cpu": 4}}),))
+    requested = apply(state, CapacityRequested(at=at(302), request=request))
+    assert given_back(requested) == []
+    assert given_back(apply(requested, report(state, A, 400, asked="r"))) == [], "it is needed"
+
+
+def given_back(state: AutoscalerState) -> list[str]:
+    """Slices that drain once they have been idle for the timeout."""
+    orders = evaluate(state, now=state.now + timedelta(seconds=600), chance=lambda: "00000000").orders
+    return [drain.slice_id for drain in orders.drains]
 
 
 def test_a_pool_shared_with_an_unlisted_location_buys_nothing_new() -> None:

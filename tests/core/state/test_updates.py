@@ -10,12 +10,12 @@ from penstock.contract.answers import Accepted, Done
 from penstock.contract.messages import LARGEST_MESSAGE
 from penstock.contract.problems import BadMessage
 from penstock.core.state.apply import replay
-from penstock.core.state.events import AnyEvent, Closed, ConfigApplied, DrainsConfirmed
+from penstock.core.state.events import AnyEvent, Closed, ConfigApplied
 from penstock.core.state.state import AutoscalerState
 from penstock.core.state.updates import read_update
 from penstock.model.cluster import ClusterConfig
 from penstock.model.slices import Slice, SliceState
-from tests.core.state.ledgers import reported
+from tests.core.state.ledgers import confirmed, reported
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WRITTEN: dict[str, Any] = {"cluster": "x", "groups": [{"name": "small", "max_slices": 2, "host": {"cpu": 4}}]}
@@ -112,7 +112,7 @@ def test_a_drain_is_ordered_and_cancelled() -> None:
     [
         (reported("small-1", SliceState.BOOTING, 1, group="small"), "is BOOTING, so draining deletes it at once"),
         (reported("small-1", SliceState.DELETING, 1, group="small"), "is being deleted"),
-        (DrainsConfirmed(at=NOW, slice_ids=("small-1",)), "is being deleted"),
+        (confirmed("small-1"), "is being deleted"),
     ],
 )
 def test_a_drain_that_nothing_can_call_off_is_not_cancelled(seen: AnyEvent, problem: str) -> None:
@@ -141,6 +141,7 @@ def test_pausing_twice_and_resuming_twice_is_no_mistake() -> None:
         ("request_capacity", {"owner": "me", "wants": [{"count": 0}]}, "wants[0].count"),
         ("drain_slice", {"slice_id": "smal-1"}, "did you mean small-1"),
         ("drain_slice", {}, "slice_id: is missing"),
+        ("drain_slice", {"slice_id": "small-1", "cause": "idle"}, "cause: 'idle' is kept for drains that decisions order"),
         ("cancel_drain", {"slice_id": "small-1"}, "small-1 is not draining, it is READY"),
         ("clear_block", {"group": "smal"}, "did you mean small?"),
         ("pause", {"why": "x"}, "why: unknown key"),
