@@ -3,11 +3,14 @@
 from datetime import datetime
 
 from penstock.contract.answers import DecisionSummary, Explanation, TaskStatus
+from penstock.contract.slice_answers import SliceExplanation
 from penstock.core.answers.explain import explain
+from penstock.core.answers.explain_slice import explain_slice
 from penstock.core.answers.held import held_because
 from penstock.core.answers.remedy import BRIEF_EFFORT, remedies_for
 from penstock.core.answers.snapshot import SnapshotWithIds
 from penstock.core.answers.summary import summarize
+from penstock.core.decision.keeping import kept_of
 from penstock.core.state.state import AutoscalerState
 from penstock.model.decision import Decision
 from penstock.model.units import format_seconds
@@ -43,7 +46,8 @@ def decision_as_of(
     """The summary of the last evaluation's decision, which was made on the inputs of that version."""
     view, decision = made
     remedies = remedies_for(view.snapshot, decision, effort=BRIEF_EFFORT)
-    summary = summarize(decision, view.demand, remedies, held=held_because(state, now))
+    kept = kept_of(view.snapshot, decision)
+    summary = summarize(decision, view.demand, remedies, kept=kept, held=held_because(state, now))
     return summary.model_copy(update={"as_of": decision.now, "changed_since": _has_changed(state, decision, input_version, now)})
 
 
@@ -67,6 +71,21 @@ def explain_as_of(
     elif _has_changed(state, decision, input_version, now):
         text += " What changed since is not decided on yet."
     return found.model_copy(update={"as_of": decision.now, "status": status, "text": text})
+
+
+def explain_slice_as_of(
+    state: AutoscalerState, slice_id: str, made: tuple[SnapshotWithIds, Decision], *, input_version: int, now: datetime
+) -> SliceExplanation:
+    """Why a slice is kept by the last evaluation's decision. Whether it is going or gone is said as of now."""
+    decision = made[1]
+    found = explain_slice(state, slice_id, made=made, now=now)
+    if not found.reasons:
+        return found
+    ago = format_seconds(max(0.0, (now - decision.now).total_seconds()))
+    text = f"As of the last evaluation at {decision.now:%H:%M:%S} UTC, {ago} ago: {found.text}"
+    if _has_changed(state, decision, input_version, now):
+        text += " What changed since is not decided on yet."
+    return found.model_copy(update={"as_of": decision.now, "text": text})
 
 
 def _has_changed(state: AutoscalerState, decision: Decision, input_version: int, now: datetime) -> bool:

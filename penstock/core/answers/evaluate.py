@@ -7,6 +7,7 @@ from typing import NamedTuple
 from penstock.contract import names
 from penstock.contract.orders import MOST_SOURCES, Launch, Orders
 from penstock.core.answers.as_of import size_of
+from penstock.core.answers.figures import figures_of, owners_met, standing_unmet
 from penstock.core.answers.on_ready import tasks_on_ready
 from penstock.core.answers.snapshot import SnapshotWithIds, snapshot_of
 from penstock.core.answers.summary import tasks_in
@@ -44,6 +45,7 @@ def evaluate(
     snapshot = view.snapshot
     decision = decide(snapshot, effort)
     requests = _first(decision.launches)
+    drains = snapshot.config.scale_down is ScaleDown.ON
     orders = Orders(
         at=now,
         input_version=state.input_version,
@@ -59,11 +61,16 @@ def evaluate(
             for request in requests
             for _ in range(request.slices)
         ),
-        drains=decision.drains if snapshot.config.scale_down is ScaleDown.ON else (),
+        drains=decision.drains if drains else (),
+        observed_drains=0 if drains else len(decision.drains),
         cancelled_drains=decision.cancelled_drains,
         unneeded=decision.unneeded,
         desired=decision.desired,
+        waiting_since=decision.waiting_since,
         on_ready=tasks_on_ready(state, decision, view.demand, now),
+        figures=figures_of(decision),
+        standing_met=owners_met(decision),
+        standing_unmet=standing_unmet(decision),
         deferred=sum(item.slices for item in decision.deferred),
         placed=_placed(decision, snapshot.workload),
         unmet=_unmet(decision, snapshot.workload),

@@ -8,8 +8,10 @@ from penstock.core.decision.effort import Effort
 from penstock.core.decision.group_bits import positions
 from penstock.core.decision.match import Matcher
 from penstock.core.state.blocks import health_of
+from penstock.core.state.pressure import pressure_now
+from penstock.core.state.protections import slices_with_protections
 from penstock.core.state.sources import stale_at, terms_of
-from penstock.core.state.state import AutoscalerState
+from penstock.core.state.state import AutoscalerState, SourceDemand
 from penstock.core.state.unlisted import unlisted_groups, unseen_slices
 from penstock.core.state.usage import usage_now
 from penstock.model.cluster import ClusterConfig, ScaleGroup
@@ -42,24 +44,31 @@ def snapshot_of(state: AutoscalerState, effort: Effort | None = None) -> Snapsho
     unlisted = unlisted_groups(state, state.config)
     unlisted_matcher = Matcher(unlisted, effort) if unlisted else None
     demand = _without_doubt(demand, unlisted_matcher) if unlisted_matcher else demand
+    standing = [request for _, request in sorted(state.standing.items())]
+    in_doubt = {request.owner for request in standing if unlisted_matcher and _is_in_doubt(request, unlisted_matcher)}
     snapshot = Snapshot.model_construct(
         config=_without_floors(state.config) if state.closing else state.config,
         now=state.now,
         workload=demand.workload,
-        slices=state.slices,
+        slices=slices_with_protections(state),
         usage=state.usage,
         stale_at=stale_at(state),
-        sources={name: terms_of(state, name) for name in sorted(state.demand) if state.demand[name].tasks},
+        sources={name: terms_of(state, name) for name in sorted(state.demand) if _matters(state.demand[name])},
         health=health_of(state, state.config, state.now),
-        standing=tuple(
-            request
-            for _, request in sorted(state.standing.items())
-            if unlisted_matcher is None or not _is_in_doubt(request, unlisted_matcher)
-        ),
+        waiting_since=state.orders.waiting_since if state.orders else {},
+        standing=tuple(request for request in standing if request.owner not in in_doubt),
+        standing_in_doubt=tuple(request for request in standing if request.owner in in_doubt),
+        stockouts=state.stockouts,
+        pressure=pressure_now(state),
         launched=state.launched,
         unseen_slices=unseen_slices(state, state.config) if unlisted else 0,
     )
     return SnapshotWithIds(snapshot, demand)
+
+
+def _matters(source: SourceDemand) -> bool:
+    """Whether a source of demand has anything to do with a decision: tasks, or a gap in what is known of them."""
+    return bool(source.tasks) or source.resync_needed is not None
 
 
 def _without_floors(config: ClusterConfig) -> ClusterConfig:

@@ -1,6 +1,7 @@
 """The status of a cluster (counts by group, demand sources, recent failures) and pages of its slices."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from itertools import accumulate
 from math import ceil
@@ -9,7 +10,6 @@ from typing import Any
 
 from penstock.contract.answers import (
     ClusterStatus,
-    DrainStatus,
     GroupStatus,
     RecoveryStatus,
     SlicePage,
@@ -18,15 +18,21 @@ from penstock.contract.answers import (
 )
 from penstock.contract.messages import SlicesRequest
 from penstock.contract.orders import MOST_SOURCES, Orders
+from penstock.contract.slice_answers import DrainStatus
+from penstock.core.answers.driven import driven_groups
+from penstock.core.answers.figures import pools_of, standing_of
 from penstock.core.answers.held import awaited_reports, held_because
+from penstock.core.answers.money import Costs, costs_of, idle_cost_of_day, price_per_hour
+from penstock.core.answers.silence import kept_by_silence
 from penstock.core.decision.fleet import unreported_since
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.holds import hold_of
 from penstock.core.decision.match import in_rank_order
 from penstock.core.state.blocks import health_of
+from penstock.core.state.protections import with_protection
 from penstock.core.state.sources import heard_at, overdue_on_ready, stale_since, terms_of
 from penstock.core.state.state import AutoscalerState
-from penstock.model.cluster import ClusterConfig
+from penstock.model.cluster import ClusterConfig, ScaleDown
 from penstock.model.slices import DrainTerms, Slice, SliceState
 from penstock.model.snapshot import Snapshot
 from penstock.wording import listed
@@ -46,6 +52,8 @@ def status_of(state: AutoscalerState, since: int | None = None, *, now: datetime
     orders = None if state.closing else state.orders
     now = max(now or state.now, state.now)
     held = held_because(state, now)
+    costs, headroom = costs_of(state), _headroom(state, now)
+    silent = kept_by_silence(state, now)
     return ClusterStatus(
         cluster=name,
         version=state.version,
@@ -58,9 +66,13 @@ def status_of(state: AutoscalerState, since: int | None = None, *, now: datetime
         ready_grace_seconds=state.config.ready_grace_seconds if state.config else 0.0,
         usage_stale_after_seconds=state.config.stale_after_seconds if state.config else 0.0,
         slices=len(state.slices),
-        groups=_groups(state, now, held=held is not None),
+        cost=costs.cluster,
+        idle_cost_of_day=idle_cost_of_day(state, now),
+        unpriced=costs.unpriced,
+        groups=_groups(state, headroom, costs, now, held=held is not None),
+        pools=pools_of(state.config, orders, headroom.charged) if state.config and headroom else (),
         demand={source: _source(state, source, now) for source in sorted(state.demand)},
-        usage={source: _usage(state, source, now) for source in sorted(state.usage_sources)},
+        usage={source: _usage(state, source, silent.get(source, ()), now) for source in sorted(state.usage_sources)},
         resync_needed=state.resync_needed,
         evaluations=state.evaluations,
         evaluated_at=state.orders.at if state.orders else None,
@@ -71,9 +83,13 @@ def status_of(state: AutoscalerState, since: int | None = None, *, now: datetime
         unmet=orders.unmet if orders else {},
         deferred=orders.deferred if orders else 0,
         drains=tuple(
-            _drain(state, piece, piece.drain) for piece in sorted(state.draining, key=attrgetter("id")) if piece.drain is not None
+            drain_status(state, piece, piece.drain)
+            for piece in sorted(state.draining, key=attrgetter("id"))
+            if piece.drain is not None
         ),
-        standing=tuple(sorted(state.standing)),
+        scale_down=state.config.scale_down if state.config else ScaleDown.ON,
+        observed_drains=orders.observed_drains if orders else 0,
+        standing=standing_of(state, orders),
         paused=state.paused,
         closing=state.closing,
         recovery=_recovery(state),
@@ -106,10 +122,9 @@ def _revision(stamp: tuple[int, int], other: tuple[int, int]) -> str:
 
 def page_of(state: AutoscalerState, request: SlicesRequest) -> SlicePage:
     """The requested page of slices."""
-    wanted = request.state.upper() if request.state else None
-    found = [piece for piece in state.slices if request.group in (None, piece.group) and wanted in (None, piece.state)]
+    found = [piece for piece in state.slices if request.group in (None, piece.group) and request.state in (None, piece.state)]
     first = (request.page - 1) * request.page_size
-    slices = [_identified(piece) for piece in found[first : first + request.page_size]]
+    slices = [with_protection(state, _identified(piece)) for piece in found[first : first + request.page_size]]
     whole = sum(hosts <= MOST_HOSTS_SHOWN for hosts in accumulate(len(piece.hosts) for piece in slices))
     return SlicePage(
         total=len(found),
@@ -125,13 +140,15 @@ def _identified(piece: Slice) -> Slice:
     return piece if piece.location is None else piece.changed(location=piece.location.identity)
 
 
-def _drain(state: AutoscalerState, piece: Slice, terms: DrainTerms) -> DrainStatus:
+def drain_status(state: AutoscalerState, piece: Slice, terms: DrainTerms) -> DrainStatus:
+    """A drain that is ordered or under way."""
     return DrainStatus(
         slice_id=piece.id,
         number=terms.number,
         cause=terms.cause,
         force=terms.force,
         idle=piece.idle_since is not None,
+        needs_confirmation=terms.needs_confirmation,
         deadline=terms.deadline or _deadline(state, piece),
     )
 
@@ -144,40 +161,41 @@ def _deadline(state: AutoscalerState, piece: Slice) -> datetime | None:
     return piece.since + timedelta(seconds=group.timeouts.drain_seconds)
 
 
-def _groups(state: AutoscalerState, now: datetime, *, held: bool) -> tuple[GroupStatus, ...]:
+def _groups(
+    state: AutoscalerState, headroom: Headroom | None, costs: Costs, now: datetime, *, held: bool
+) -> tuple[GroupStatus, ...]:
     """Configured groups in the order of the configuration, then removed groups that still have slices."""
-    if state.config is None:
+    if state.config is None or headroom is None:
         return ()
     by_group: dict[str, list[Slice]] = {}
     for piece in state.slices:
         by_group.setdefault(piece.group, []).append(piece)
-    availability = _availability(state, state.config, now, {name: len(slices) for name, slices in by_group.items()})
-    silent = {name: _unreported(slices, state) for name, slices in by_group.items()}
-    for name, facts in ({} if held else _not_started(state, now)).items():
-        silent[name] = silent.get(name, {}) | facts
-    found = [
-        _group(
-            group.name,
-            by_group.pop(group.name, []),
-            max_slices=group.max_slices,
-            **availability[group.name],
-            **silent.get(group.name, {}),
-        )
+    facts = {name: _unreported(slices, state) | {"cost": costs.groups[name]} for name, slices in by_group.items()}
+    for found in ({} if held else _not_started(state, now), _pressure(state), _availability(state.config, headroom, by_group)):
+        for name, more in found.items():
+            facts[name] = facts.get(name, {}) | more
+    for name, driven in driven_groups(state, now).items():
+        quiet = {"unreported": 0, "unreported_since": None, "unreported_cost_per_hour": 0.0}
+        facts[name] = facts.get(name, {}) | quiet | {"driven": driven}
+    configured = [
+        _group(group.name, by_group.pop(group.name, []), max_slices=group.max_slices, **facts[group.name])
         for group in state.config.groups
     ]
-    found += [_group(name, slices, configured=False, **silent.get(name, {})) for name, slices in sorted(by_group.items())]
-    return tuple(found)
+    removed = [_group(name, slices, configured=False, **facts[name]) for name, slices in sorted(by_group.items())]
+    return (*configured, *removed)
 
 
 def _unreported(slices: list[Slice], state: AutoscalerState) -> dict[str, Any]:
     """How many READY slices no usage report has named, and since when the first is READY; apart from them, those unclaimed."""
-    since = [moment for piece in slices if (moment := unreported_since(piece, state.usage)) is not None]
-    unclaimed = [piece.unclaimed for piece in slices if piece.is_unclaimed and piece.unclaimed is not None]
+    unreported = [piece for piece in slices if unreported_since(piece, state.usage) is not None]
+    unclaimed = [piece for piece in slices if piece.is_unclaimed]
     return {
-        "unreported": len(since),
-        "unreported_since": min(since, default=None),
+        "unreported": len(unreported),
+        "unreported_since": min((piece.since for piece in unreported if piece.since), default=None),
+        "unreported_cost_per_hour": price_per_hour(state, unreported),
         "unclaimed": len(unclaimed),
-        "unclaimed_since": min(unclaimed, default=None),
+        "unclaimed_since": min((piece.unclaimed for piece in unclaimed if piece.unclaimed), default=None),
+        "unclaimed_cost_per_hour": price_per_hour(state, unclaimed),
     }
 
 
@@ -191,17 +209,27 @@ def _not_started(state: AutoscalerState, now: datetime) -> dict[str, dict[str, A
     return found
 
 
-def _availability(
-    state: AutoscalerState, config: ClusterConfig, now: datetime, slices: Mapping[str, int]
-) -> dict[str, dict[str, Any]]:
-    """Availability, `until` and reason of each group, as a decision would report them, without the cost of a decision."""
-    groups = in_rank_order(config.groups)
-    counts = [slices.get(group.name, 0) for group in groups]
+def _pressure(state: AutoscalerState) -> dict[str, dict[str, Any]]:
+    """By group, the pressure that the last decision found. That of a cluster that is deleted is dropped with its demand."""
+    figures = {} if state.orders is None or state.closing else state.orders.figures
+    return {name: {"pressure": found.pressure} for name, found in figures.items()}
+
+
+def _headroom(state: AutoscalerState, now: datetime) -> Headroom | None:
+    """How many slices each group may add, as a decision would find it."""
+    config = state.config
+    if config is None:
+        return None
+    groups, slices = in_rank_order(config.groups), Counter(piece.group for piece in state.slices)
     snapshot = Snapshot.model_construct(config=config, now=now, slices=state.slices, health=health_of(state, config, now))
-    headroom = Headroom(snapshot, groups, counts)
+    return Headroom(snapshot, groups, [slices[group.name] for group in groups])
+
+
+def _availability(config: ClusterConfig, headroom: Headroom, by_group: dict[str, list[Slice]]) -> dict[str, dict[str, Any]]:
+    """Availability, `until` and reason of each group, as a decision would report them, without the cost of a decision."""
     found = {}
-    for g, group in enumerate(groups):
-        availability, reason = headroom.availability(g, counts[g])
+    for g, group in enumerate(in_rank_order(config.groups)):
+        availability, reason = headroom.availability(g, len(by_group.get(group.name, ())))
         block = headroom.block(g)
         found[group.name] = {"availability": availability, "until": block.until if block else None, "reason": reason}
     return found
@@ -217,7 +245,7 @@ def _group(name: str, slices: list[Slice], **fields: Any) -> GroupStatus:
     )
 
 
-def _usage(state: AutoscalerState, name: str, now: datetime) -> UsageStatus:
+def _usage(state: AutoscalerState, name: str, kept: Collection[Slice], now: datetime) -> UsageStatus:
     source, heard = state.usage_sources[name], heard_at(state, name)
     return UsageStatus(
         epoch=source.epoch,
@@ -226,6 +254,8 @@ def _usage(state: AutoscalerState, name: str, now: datetime) -> UsageStatus:
         age_seconds=max(0.0, (now - heard).total_seconds()),
         stale_since=stale_since(state, name, now),
         slices=len(source.named),
+        kept_idle=len(kept),
+        cost_per_hour=price_per_hour(state, kept),
         resync_needed=source.resync_needed,
     )
 

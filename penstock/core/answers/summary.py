@@ -1,10 +1,11 @@
 """Summarize a decision: counts by group, unmet demand by task id, remedies."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from penstock.contract.answers import DecisionSummary, DeferredSummary, DrainSummary, UnmetSummary
 from penstock.core.answers.remedy import RemedySearch
-from penstock.model.decision import Decision, Span, Tier, Unmet
+from penstock.model.decision import Decision, Kept, KeptCode, Span, Tier, Unmet
 from penstock.model.demand import Demand, Workload
 
 LISTED = 100
@@ -12,9 +13,17 @@ LISTED = 100
 
 
 def summarize(
-    decision: Decision, demand: Demand, remedies: Mapping[int, RemedySearch], *, held: str | None = None
+    decision: Decision,
+    demand: Demand,
+    remedies: Mapping[int, RemedySearch],
+    *,
+    kept: Iterable[Kept] = (),
+    held: str | None = None,
 ) -> DecisionSummary:
-    """The decision with task ids; `remedies` are keyed by position in `decision.unmet`; `held` is why it is not carried out."""
+    """The decision with task ids; `remedies` are keyed by position in `decision.unmet`; `held` is why it is not carried out.
+
+    `kept` are the slices that stay.
+    """
     return DecisionSummary(
         now=decision.now,
         held=held,
@@ -25,6 +34,8 @@ def summarize(
         unmet=tuple(_unmet(item, demand, remedies.get(i, RemedySearch())) for i, item in enumerate(decision.unmet)),
         drains=tuple(DrainSummary(slice=item.slice_id, group=item.group, cause=item.cause) for item in decision.drains),
         cancelled_drains=decision.cancelled_drains,
+        desired=decision.desired,
+        kept=_kept(kept),
         groups={group.name: group for group in decision.groups},
         pools={pool.name: pool for pool in decision.pools},
         standing=decision.standing,
@@ -32,6 +43,13 @@ def summarize(
         next_change_at=None if held else decision.next_change_at,
         thorough=decision.thorough,
     )
+
+
+def _kept(kept: Iterable[Kept]) -> dict[str, dict[KeptCode, int]]:
+    found: dict[str, Counter[KeptCode]] = {}
+    for each in kept:
+        found.setdefault(each.group, Counter()).update(reason.code for reason in each.reasons)
+    return {name: {code: found[name][code] for code in KeptCode if found[name][code]} for name in sorted(found)}
 
 
 def _deferred(decision: Decision) -> dict[str, DeferredSummary]:

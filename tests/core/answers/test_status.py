@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.contract.messages import SlicesRequest
+from penstock.contract.problems import read
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.status import MOST_HOSTS_SHOWN, page_of, status_of
 from penstock.core.decision.decide import decide
@@ -113,6 +114,13 @@ def test_the_status_of_five_thousand_slices_takes_milliseconds(*, queued: bool) 
         status_of(full)
         took.append(time.process_time() - begun)
     assert min(took) < 0.1, took
+
+
+def test_slices_are_found_by_their_state_in_any_case() -> None:
+    states = (SliceState.READY, SliceState.BOOTING)
+    slices = tuple(Slice(id=f"s-{state}", group="g", state=state) for state in states)
+    request = read(SlicesRequest, b'{"state": "ready"}')
+    assert [piece.state for piece in page_of(AutoscalerState(slices=slices), request).slices] == [SliceState.READY]
 
 
 def test_a_page_of_slices_fits_an_answer_and_says_whose_addresses_are_left_out() -> None:
