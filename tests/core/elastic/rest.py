@@ -1,0 +1,107 @@
+"""What must hold once everything works again and nothing is asked for any more."""
+
+from collections import Counter
+
+from penstock.contract import names
+from penstock.contract.tasks import demand_of
+from penstock.core.decision.decide import decide
+from penstock.model.cluster import ClusterConfig
+from penstock.model.slices import SliceState
+from penstock.model.snapshot import Snapshot
+from tests.core.elastic.controller import Job
+from tests.core.elastic.world import World
+
+HOUR = 3600.0
+SETTLED_SECONDS = 4 * HOUR
+"""Longer than blocks, silence, idle timeouts and all work together take."""
+QUIET_SECONDS = 2 * HOUR
+
+PLENTY = {"chips": 1_000_000, "system": 0}
+
+
+def at_rest(world: World) -> None:
+    """End every fault, and let hours pass: work is done, then what is idle goes, then nothing moves."""
+    heal(world)
+    world.run(SETTLED_SECONDS)
+    judge_demand(world)
+    judge_ledger(world)
+    for controller in world.controllers.values():
+        controller.withdraw()
+    for owner in list(world.state.standing):
+        world.operate(names.REQUEST_CAPACITY, {"owner": owner, "wants": []})
+    world.run(QUIET_SECONDS)
+    judge_floors(world)
+    before = len(world.checks.orders)
+    world.run(QUIET_SECONDS)
+    for order in world.checks.orders[before:]:
+        world.checks.report(f"group {order.group} does not rest: {order.what}")
+    judge_ledger(world)
+
+
+def heal(world: World) -> None:
+    """End every fault, of the cloud, the network, the controllers and the operators."""
+    world.cloud.heal()
+    world.message_seconds, world.autoscaler.evaluation_seconds = 1.0, 0.5
+    for controller in world.controllers.values():
+        controller.heal()
+    if world.state.paused is not None:
+        world.operate(names.RESUME, {})
+
+
+def judge_demand(world: World) -> None:
+    """All work is done that the configuration has room for."""
+    for controller in world.controllers.values():
+        for job in controller.pending.values():
+            if _fits(world, job):
+                world.checks.report(f"{job.id} waits although it fits")
+        for name in controller.running:
+            world.checks.report(f"{name} still runs")
+
+
+def judge_floors(world: World) -> None:
+    """Each group has at most the slices that an empty cluster would launch without demand, and the cluster not fewer of them.
+
+    Groups share the maximum of the cluster and the chips of pools; which of them has its spares is open.
+    """
+    config = world.state.config
+    assert config is not None
+    free = config.model_copy(update={"max_slices": None, "pools": tuple(pool.model_copy(update=PLENTY) for pool in config.pools)})
+    most, least = _launched(world, free), _launched(world, config)
+    found = Counter(piece.group for piece in world.state.slices)
+    for group in sorted(found):
+        if found[group] > most[group]:
+            world.checks.report(f"group {group} rests with {found[group]} slices, {most[group]} are enough")
+    if found.total() < least.total():
+        world.checks.report(f"the cluster rests with {found.total()} slices, it needs {least.total()}")
+    if config.max_slices is not None and found.total() > config.max_slices:
+        world.checks.report(f"the cluster rests with {found.total()} slices, its limit is {config.max_slices}")
+
+
+def _launched(world: World, config: ClusterConfig) -> Counter[str]:
+    """What an empty cluster launches without demand."""
+    found: Counter[str] = Counter()
+    for launch in decide(Snapshot(config=config, now=world.state.now)).launches:
+        found[launch.group] += launch.slices
+    return found
+
+
+def judge_ledger(world: World) -> None:
+    """Ledger, workflows and cloud agree on every slice."""
+    if world.state.recovery is not None:
+        world.checks.report(f"a recovery lasts at rest: {world.state.recovery.reason}")
+    ledger = {piece.id: piece.state for piece in world.state.slices}
+    running = {slice_id: run.lifecycle.state for slice_id, run in world.runs.items() if run.is_running}
+    if ledger != running or ledger.keys() != world.cloud.existing().keys():
+        world.checks.report(f"at rest the ledger has {ledger}, workflows {running}, the cloud {world.cloud.existing()}")
+    for piece in world.state.slices:
+        if piece.state is not SliceState.READY or piece.drains:
+            world.checks.report(f"{piece.id} is {piece.state} at rest, drain {piece.drain}")
+
+
+def _fits(world: World, job: Job) -> bool:
+    """Whether an empty cluster would launch slices for the job."""
+    state = world.state
+    assert state.config is not None
+    standing = tuple(request for _, request in sorted(state.standing.items()))
+    workload = demand_of([job.item]).workload
+    return bool(decide(Snapshot(config=state.config, now=state.now, workload=workload, standing=standing)).placed)
