@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -17,8 +17,10 @@ from penstock.client.demand_messages import Tasks
 from penstock.client.errors import NoSuchCluster, NoSuchSlice, Refused
 from penstock.client.last_run import last_run, last_state
 from penstock.client.reporter import DEFAULT_LEASE_SECONDS, Reporter
+from penstock.client.usage_messages import EmptiedSlice
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
+from penstock.contract.effects import Effects
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import (
     DEFAULT_SOURCE,
@@ -26,25 +28,33 @@ from penstock.contract.messages import (
     CapacityMessage,
     ClearBlockMessage,
     CloseMessage,
+    CordonMessage,
     DrainMessage,
     ExplainRequest,
+    ExplainSliceRequest,
     ForgetSourceMessage,
     PauseMessage,
     ResumeMessage,
     SlicesRequest,
 )
+from penstock.contract.problems import describe_errors
+from penstock.contract.slice_answers import SliceExplanation
 from penstock.contract.slices import SliceLifecycle
 from penstock.core.answers.explain import explain
+from penstock.core.answers.explain_slice import explain_slice
 from penstock.core.answers.held import held_because
+from penstock.core.answers.preview import preview
 from penstock.core.answers.remedy import remedies_for
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
+from penstock.core.decision.keeping import kept_of
 from penstock.core.state.apply import apply, replay
 from penstock.core.state.events import ConfigApplied, RecoveryBegan, TimePassed
 from penstock.core.state.recovery import without_ledger
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
+from penstock.model.pressure import PressureReport
 from penstock.model.slices import Slice, StandingItem
 
 FIRST_START = "a new autoscaler has an empty ledger: existing slices are found before anything is launched"
@@ -55,9 +65,10 @@ _WANTS: TypeAdapter[tuple[StandingItem, ...]] = TypeAdapter(tuple[StandingItem, 
 class AutoscalerClient:
     """One cluster's autoscaler.
 
-    Controllers report demand and usage: `submit_demand` or `report`, `usage`, `confirm_drain`. The client numbers each message
-    with an epoch and a revision, sends deltas, and sends a snapshot when the autoscaler needs a resync. Queries: `status`,
-    `decision`, `explain`, `slices`, `lifecycle`, `dump`. Operations: `apply_config`, `drain`, `pause` and the others.
+    Controllers report demand and usage: `submit_demand` or `report`, `usage`, `pressure`, `confirm_drain`. The client numbers
+    each message with an epoch and a revision, sends deltas, and sends a snapshot when the autoscaler needs a resync. Queries:
+    `status`, `decision`, `explain`, `explain_slice`, `slices`, `lifecycle`, `dump`. Operations: `apply_config`, `drain`, `pause`
+    and the others.
 
     Calls raise `ClientError` with a `code`: `NoSuchCluster` if the autoscaler does not run, `Refused` if it refuses a request,
     `NoSuchSlice`, `NotSent` if demand may not have reached the server. They wait until a worker answers; bound them with
@@ -149,10 +160,12 @@ class AutoscalerClient:
         tasks: Tasks | None = None,
         *,
         usage: Mapping[str, Any] | None = None,
-        confirmed: Iterable[str] = (),
+        confirmed: Iterable[EmptiedSlice] = (),
         source: str = DEFAULT_SOURCE,
     ) -> None:
         """Report pending tasks, usage and confirmed drains of one moment, without an answer. Omitted parts stay unchanged.
+
+        `confirmed` are drains from the status whose slices are empty, as for `confirm_drain`.
 
         Only differences are sent, and a heartbeat. If nobody reads what was sent, because no worker runs, reports are kept
         and coalesced, and are sent once a worker answers.
@@ -163,9 +176,29 @@ class AutoscalerClient:
         """Report usage by slice id: a state such as `idle` or `busy`, or one usage per host."""
         await self.report(usage=usage, source=source)
 
-    async def confirm_drain(self, *slice_ids: str, source: str = DEFAULT_SOURCE) -> None:
-        """Confirm that nothing runs on these slices any more, so that their drains can complete."""
-        await self.report(confirmed=slice_ids, source=source)
+    async def pressure(
+        self, group: str, *, queued: int, running: int, capacity: int, slices: int, source: str = DEFAULT_SOURCE
+    ) -> None:
+        """Report how many tasks wait and run on a group with `drive: pressure`, and how many can run on how many slices.
+
+        Raises `Refused` for what is no number; other mistakes appear under rejected messages in the status. Report whenever a
+        number changes: what does not change is not sent, except for heartbeats.
+        """
+        numbers = {"queued": queued, "running": running, "capacity": capacity, "slices": slices}
+        try:
+            report = PressureReport.model_validate(numbers)
+        except ValidationError as error:
+            problem = describe_errors(error.errors(include_url=False), PressureReport)
+            raise Refused(f"pressure.{group}.{problem}", ErrorCode.BAD_INPUT) from None
+        await self._reporter.pressure(group, report, source)
+
+    async def confirm_drain(self, *drains: EmptiedSlice, source: str = DEFAULT_SOURCE) -> None:
+        """Confirm that nothing runs on these slices any more, so that their drains can complete.
+
+        Give the drains as `status().drains` lists them: a confirmation that comes too late for its drain is then refused. A plain
+        slice id counts for whichever drain is under way when it is read, also for one that began after the slice was looked at.
+        """
+        await self.report(confirmed=drains, source=source)
 
     async def forget_source(self, source: str) -> Done:
         """End a source that is gone: its demand, and what it reported about slices. Raises `Refused` if there is none."""
@@ -199,13 +232,21 @@ class AutoscalerClient:
                 raise
         return await asyncio.to_thread(_explanation_of, await self.dump(), task_id)
 
+    async def explain_slice(self, slice_id: str) -> SliceExplanation:
+        """Why a slice is kept and when it goes if nothing changes, or why it is going. For a large cluster from the dump."""
+        try:
+            return await self._calls.query(names.EXPLAIN_SLICE, SliceExplanation, ExplainSliceRequest(slice_id=slice_id))
+        except Refused as refused:
+            if refused.code is not ErrorCode.CLUSTER_TOO_LARGE:
+                raise
+        return await asyncio.to_thread(_slice_explanation_of, await self.dump(), slice_id)
+
     async def slices(
-        self, *, group: str | None = None, state: str | None = None, page: int = 1, page_size: int = 200
+        self, *, group: str | None = None, state: str | None = None, page: int = 1, page_size: int = 200, about: bool = False
     ) -> SlicePage:
-        """One page of the slices in the ledger."""
-        return await self._calls.query(
-            names.SLICES, SlicePage, SlicesRequest(group=group, state=state, page=page, page_size=page_size)
-        )
+        """One page of the slices in the ledger; with `about` also why each stays or goes, its age and its price."""
+        request = SlicesRequest(group=group, state=state, page=page, page_size=page_size, about=about)
+        return await self._calls.query(names.SLICES, SlicePage, request)
 
     async def all_slices(self, *, group: str | None = None, state: str | None = None) -> AsyncIterator[Slice]:
         """Every slice in the ledger, page by page."""
@@ -237,6 +278,11 @@ class AutoscalerClient:
         """The autoscaler's whole state."""
         return await self._calls.query(names.DUMP, AutoscalerState)
 
+    async def preview(self, config: ClusterConfig) -> Effects:
+        """What applying a configuration would launch, drain, call off, cancel or block now; computed here, from the dump."""
+        state = _at_present(await self.dump())
+        return await asyncio.to_thread(preview, state, config, state.now)
+
     # Operations.
 
     async def apply_config(self, config: ClusterConfig | Mapping[str, Any]) -> Done:
@@ -244,11 +290,21 @@ class AutoscalerClient:
         return await self._order(names.APPLY_CONFIG, config)
 
     async def request_capacity(
-        self, owner: str, wants: Sequence[StandingItem | Mapping[str, Any]], *, expires: datetime | None = None
+        self,
+        owner: str,
+        wants: Sequence[StandingItem | Mapping[str, Any]],
+        *,
+        expires: datetime | None = None,
+        config_revision: int | None = None,
     ) -> Done:
-        """Set the standing request of an owner: capacity that exists whether used or not. Replaces the owner's last one."""
+        """Set the standing request of an owner: capacity that exists whether used or not. Replaces the owner's last one.
+
+        With `config_revision`, the revision of the configuration that it was made for, one for an older revision is taken once
+        and refused from then on; the answer has the newest.
+        """
         items = _WANTS.validate_python(list(wants))
-        return await self._order(names.REQUEST_CAPACITY, CapacityMessage(owner=owner, wants=items, expires=expires))
+        message = CapacityMessage(owner=owner, wants=items, expires=expires, config_revision=config_revision)
+        return await self._order(names.REQUEST_CAPACITY, message)
 
     async def release_capacity(self, owner: str) -> Done:
         """Withdraw the standing request of an owner."""
@@ -261,6 +317,19 @@ class AutoscalerClient:
     async def cancel_drain(self, slice_id: str) -> Done:
         """Return a draining slice to READY."""
         return await self._order(names.CANCEL_DRAIN, CancelDrainMessage(slice_id=slice_id))
+
+    async def keep_slice(self, slice_id: str, seconds: float | None) -> Done:
+        """Protect a slice from voluntary drains for so many seconds; None ends that."""
+        how = {"off": True} if seconds is None else {"for": seconds}
+        return await self._order(names.KEEP_SLICE, {"slice_id": slice_id, **how})
+
+    async def cordon_slice(self, slice_id: str) -> Done:
+        """Place nothing more on a slice. What runs there goes on, and the slice is not drained for it."""
+        return await self._order(names.CORDON_SLICE, CordonMessage(slice_id=slice_id))
+
+    async def uncordon_slice(self, slice_id: str) -> Done:
+        """Place work on a cordoned slice again."""
+        return await self._order(names.CORDON_SLICE, CordonMessage(slice_id=slice_id, cordoned=False))
 
     async def clear_block(self, group: str | None = None) -> Done:
         """Clear the blocks of one group, or of all groups, so that launches are tried again."""
@@ -291,11 +360,16 @@ def _summary_of(state: AutoscalerState) -> DecisionSummary:
     view = snapshot_of(state)
     decision = decide(view.snapshot)
     held = held_because(state, state.now)
-    return summarize(decision, view.demand, remedies_for(view.snapshot, decision), held=held)
+    kept = kept_of(view.snapshot, decision)
+    return summarize(decision, view.demand, remedies_for(view.snapshot, decision), kept=kept, held=held)
 
 
 def _explanation_of(state: AutoscalerState, task_id: str) -> Explanation:
     return explain(_at_present(state), task_id)
+
+
+def _slice_explanation_of(state: AutoscalerState, slice_id: str) -> SliceExplanation:
+    return explain_slice(_at_present(state), slice_id)
 
 
 def _at_present(state: AutoscalerState) -> AutoscalerState:

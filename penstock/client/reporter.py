@@ -14,12 +14,13 @@ from penstock.client.demand_messages import DemandMessages, Tasks, usage_parts
 from penstock.client.errors import ClientError, NotSent, Refused
 from penstock.client.task_reader import TaskReader
 from penstock.client.turns import Turns
-from penstock.client.usage_messages import UsageMessages
+from penstock.client.usage_messages import EmptiedSlice, UsageMessages
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, SourceStatus, UsageStatus
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import LARGEST_MESSAGE, ReportMessage, StatusRequest, UsageMessage, size_of
 from penstock.model.demand import Demand
+from penstock.model.pressure import PressureReport
 
 CHECKED_AFTER_SECONDS = 10.0
 """Reports are signals, which are not answered: the client queries at most this often whether a resync is needed."""
@@ -40,7 +41,7 @@ HEARTBEATS = 3
 
 
 class Reporter:
-    """Sends demand, usage and confirmed drains, each source's messages numbered with an epoch and a revision.
+    """Sends demand, usage, pressure and confirmed drains, each source's messages numbered with an epoch and a revision.
 
     Only differences are sent, and a snapshot when the autoscaler needs a resync. While no worker reads what was sent, reports are
     kept, coalesced and sent later. A source that has nothing to say sends heartbeats. Its demand and its usage have one epoch.
@@ -93,7 +94,7 @@ class Reporter:
         finally:
             self._submitted.set()
 
-    async def report(self, tasks: Tasks | None, usage: Mapping[str, Any], confirmed: Iterable[str], source: str) -> None:
+    async def report(self, tasks: Tasks | None, usage: Mapping[str, Any], confirmed: Iterable[EmptiedSlice], source: str) -> None:
         """Report pending tasks, usage and confirmed drains of one moment, without an answer.
 
         While demand of the source is being submitted they are kept, and sent after it.
@@ -101,6 +102,15 @@ class Reporter:
         if tasks is not None:
             self._wanted[source] = self._reader(source).read(tasks)
         self._usage_of(source).add(usage, confirmed)
+        await self._send_now(source)
+
+    async def pressure(self, group: str, report: PressureReport, source: str) -> None:
+        """Report the queue lengths of a group that is driven by them, without an answer."""
+        self._usage_of(source).add_pressure(group, report)
+        await self._send_now(source)
+
+    async def _send_now(self, source: str) -> None:
+        """Send what is due; raises `Refused` if the demand of the source was refused again."""
         async with self._one_at_a_time:
             self._begin_heartbeats()
             await self._send_reports()
@@ -229,26 +239,28 @@ class Reporter:
             raise errors[0]
 
     async def _send_report(self, source: str) -> None:
-        """Send the reports of one source: demand, usage and confirmations of one moment in one message if they fit."""
+        """Send the reports of one source: demand, usage, pressure and confirmations of one moment in one message if they fit."""
         outbox, usage, demand = self._outbox(source), self._usage_of(source), self._wanted.get(source)
         is_refused = source in self._refused and self._refused[source][0] == demand
         messages = () if demand is None or is_refused or outbox.holds(demand) else outbox.messages(demand)
         if not messages and self._due_in(source, time.monotonic()) > 0:
             return
         *first, last = usage_parts(usage.waiting) or [{}]
-        confirmed = tuple(usage.confirmed)
+        confirmed, pressure = tuple(usage.confirmed), dict(usage.pressure)
         for part in first:
             await self._signal(names.USAGE, UsageMessage(source=source, **usage.next_stamp(), usage=part))
             usage.sent(part, (), time.monotonic())
         for message in messages[:-1]:
             await self._signal(names.DEMAND, message)
-        rest = ReportMessage(source=source, **usage.next_stamp(), usage=last or None, confirmed=confirmed)
+        words = {"usage": last or None, "pressure": pressure or None, "confirmed": confirmed}
+        rest = ReportMessage(source=source, **usage.next_stamp(), **words)
         whole = rest.model_copy(update={"demand": messages[-1] if messages else None})
         if messages and size_of(whole) > LARGEST_MESSAGE:
             await self._signal(names.DEMAND, messages[-1])
             whole = rest
         await self._signal(names.REPORT, whole)
         usage.sent(last, confirmed, time.monotonic())
+        usage.sent_pressure(pressure)
         if demand is not None and messages:
             outbox.delivered(demand)
 
@@ -284,6 +296,7 @@ class Reporter:
         self._checked = time.monotonic()
         self._unread_bytes = 0
         self._stale_after = status.usage_stale_after_seconds or None
+        unreported = [group.name for group in status.groups if group.driven is not None and group.driven.at is None]
         for source in {**self._usages, **self._outboxes}:
             if self._turns.is_taken(source):
                 continue
@@ -296,6 +309,8 @@ class Reporter:
             if self._is_usage_lost(source, heard, said) or demand_lost:
                 after = max(heard.epoch if heard else -1, applied.epoch if applied else -1)
                 self._start_new_epoch(source, after=after)
+            elif source in self._usages and said.get(source) == self._usages[source].stamp:
+                self._usages[source].send_pressure_again(unreported)
 
     def _note_refusal(self, source: str, why: str | None) -> None:
         """Note demand that is lost. If it was sent again for the same reason before, sending it once more would not help."""
