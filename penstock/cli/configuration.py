@@ -11,6 +11,7 @@ from penstock.cli.discovery import no_worker, pollers, task_queue
 from penstock.cli.failures import EXIT_DIFFERS, CommandFailed, print_problems
 from penstock.cli.operations import print_done
 from penstock.cli.render_config import changes_view, config_text
+from penstock.cli.render_effects import effects_view
 from penstock.cli.terminal import print_json, print_json_data, terminal
 from penstock.config.cluster import load_cluster
 from penstock.contract.answers import Done
@@ -57,7 +58,7 @@ def show(target: Target, as_json: bool) -> None:
 @json_option
 @server_options
 def diff(target: Target, file: Path, as_json: bool) -> None:
-    """Print what applying FILE would change.
+    """Print what applying FILE would change, and launch or drain now.
 
     Exit status: 0 if nothing, 1 if something.
     """
@@ -110,10 +111,12 @@ async def _diff(target: Target, file: Path, *, as_json: bool) -> int:
     wanted = _loaded(file)
     async with at_cluster(target._replace(cluster=wanted.cluster)) as autoscaler:
         changes = config_changes(await _active(autoscaler), wanted)
+        effects = await autoscaler.preview(wanted) if changes else None
     if as_json:
-        print_json_data({"changes": _as_json(changes)})
-    elif changes:
+        print_json_data({"changes": _as_json(changes), "effects": effects and effects.model_dump(mode="json")})
+    elif effects is not None:
         terminal().print(changes_view(changes))
+        terminal().print(effects_view(effects))
     else:
         click.echo(f"Applying {file} would change nothing.")
     return EXIT_DIFFERS if changes else 0

@@ -26,6 +26,7 @@ from penstock.config.problems import BadInput
 from penstock.contract.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
     from temporalio.client import Client
 
     from penstock.client import AutoscalerClient
@@ -149,6 +150,7 @@ async def at_cluster(
 @asynccontextmanager
 async def failures_in_words(client: "Client", seconds: float | None, *, ordering: bool = False) -> AsyncIterator[None]:
     """Turn exceptions of the client into `CommandFailed`; raise it too after `seconds` without an answer."""
+    from pydantic import ValidationError
     from temporalio.service import RPCError
 
     from penstock.client import ClientError, NoSuchCluster
@@ -162,8 +164,21 @@ async def failures_in_words(client: "Client", seconds: float | None, *, ordering
         raise await no_such_cluster(client, unknown.cluster) from None
     except ClientError as error:
         raise CommandFailed(str(error), code=error.code) from None
+    except ValidationError as error:
+        raise _bad_argument(error) from None
     except RPCError as error:
         raise await describe_rpc_error(client, error) from None
+
+
+def _bad_argument(error: "ValidationError") -> Exception:
+    """The failure for an argument that no message may carry, such as an empty name; the error itself if it is of an answer."""
+    from penstock.contract import messages
+    from penstock.contract.problems import describe_errors
+
+    message = vars(messages).get(error.title)
+    if message is None:
+        return error
+    return CommandFailed(describe_errors(error.errors(include_url=False), message), code=ErrorCode.BAD_INPUT)
 
 
 @asynccontextmanager

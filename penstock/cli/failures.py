@@ -43,7 +43,7 @@ DESCRIBED = 30
 """Problems of files that are printed before the rest are only counted: about a screen."""
 _MORE = "and"
 LONGEST_FAILURE = 1000
-"""Characters printed of one failure, which may quote an argument of any length."""
+"""Characters printed of one failure, and of each fix, which may quote an argument of any length."""
 DEBUG_VARIABLE = "PENSTOCK_DEBUG"
 """Environment variable that asks for the traceback of an unexpected failure."""
 
@@ -53,7 +53,7 @@ class CommandFailed(click.ClickException):
 
     def __init__(self, message: str, *fixes: str, code: ErrorCode) -> None:
         super().__init__(message)
-        self.fixes = fixes
+        self.fixes = tuple(clipped(fix, LONGEST_FAILURE) for fix in fixes)
         self.code = code
 
     @property

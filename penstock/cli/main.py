@@ -24,6 +24,9 @@ SECTIONS = {
     },
     "Operate": {
         "drain": Entry("penstock.cli.operations:drain", "Drain a slice and delete it, or cancel its drain."),
+        "keep": Entry("penstock.cli.operations:keep", "Keep a slice from being given back for a while."),
+        "cordon": Entry("penstock.cli.operations:cordon", "Place nothing more on a slice, without draining it."),
+        "uncordon": Entry("penstock.cli.operations:uncordon", "Place work on a cordoned slice again."),
         "pause": Entry("penstock.cli.operations:pause", "Stop launching and draining; slices keep running."),
         "resume": Entry("penstock.cli.operations:resume", "Launch and drain again."),
         "clear-block": Entry("penstock.cli.operations:clear_block", "Try launches of a blocked group again, or of all groups."),

@@ -1,4 +1,4 @@
-"""`penstock drain`, `pause`, `resume`, `clear-block` and `restore`: an operator's commands to a cluster."""
+"""`penstock drain`, `keep`, `cordon`, `pause`, `clear-block`, `restore` and others: an operator's commands to a cluster."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -8,8 +8,11 @@ import click
 from penstock.cli.completion import complete_groups, complete_slices
 from penstock.cli.connect import Target, at_cluster, at_server, cluster_options, json_option, perform, server_options
 from penstock.cli.discovery import no_worker, pollers, task_queue
+from penstock.cli.failures import CommandFailed
 from penstock.cli.terminal import print_json
 from penstock.contract.answers import Done
+from penstock.contract.error_codes import ErrorCode
+from penstock.model.units import parse_seconds
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
@@ -36,6 +39,40 @@ def drain(target: Target, slice_id: str, cause: str, force: bool, cancel: bool, 
     if cancel:
         perform(_operate(target, lambda autoscaler: autoscaler.cancel_drain(slice_id), as_json=as_json))
     perform(_operate(target, lambda autoscaler: autoscaler.drain(slice_id, cause=cause, force=force), as_json=as_json))
+
+
+@click.command()
+@click.argument("slice_id", metavar="SLICE", shell_complete=complete_slices)
+@click.option("--for", "duration", metavar="DURATION", help="Keep it for this time from now on, such as 2h.")
+@click.option("--off", is_flag=True, help="Keep it no longer.")
+@json_option
+@cluster_options
+def keep(target: Target, slice_id: str, duration: str | None, off: bool, as_json: bool) -> None:
+    """No decision drains it until then, whether it is idle, above a maximum or of a removed group.
+
+    Notices of the cloud, losses and `penstock drain` are not held up.
+    """
+    if off == (duration is not None):
+        raise click.UsageError("give --for, such as --for 2h, or --off")
+    perform(_keep(target, slice_id, duration, as_json=as_json))
+
+
+@click.command()
+@click.argument("slice_id", metavar="SLICE", shell_complete=complete_slices)
+@json_option
+@cluster_options
+def cordon(target: Target, slice_id: str, as_json: bool) -> None:
+    """What runs there goes on. The slice counts as in use until `penstock uncordon`, so it is not given back meanwhile."""
+    perform(_operate(target, lambda autoscaler: autoscaler.cordon_slice(slice_id), as_json=as_json))
+
+
+@click.command()
+@click.argument("slice_id", metavar="SLICE", shell_complete=complete_slices)
+@json_option
+@cluster_options
+def uncordon(target: Target, slice_id: str, as_json: bool) -> None:
+    """Ends a cordon."""
+    perform(_operate(target, lambda autoscaler: autoscaler.uncordon_slice(slice_id), as_json=as_json))
 
 
 @click.command()
@@ -95,6 +132,11 @@ async def _restore(target: Target, cluster: str, *, as_json: bool) -> int:
     return 0
 
 
+async def _keep(target: Target, slice_id: str, duration: str | None, *, as_json: bool) -> int:
+    seconds = None if duration is None else duration_seconds(duration)
+    return await _operate(target, lambda autoscaler: autoscaler.keep_slice(slice_id, seconds), as_json=as_json)
+
+
 async def _operate(target: Target, operation: "Callable[[AutoscalerClient], Awaitable[Done]]", *, as_json: bool) -> int:
     async with at_cluster(target, ordering=True) as autoscaler:
         done = await operation(autoscaler)
@@ -103,6 +145,14 @@ async def _operate(target: Target, operation: "Callable[[AutoscalerClient], Awai
     else:
         print_done(autoscaler.cluster, done)
     return 0
+
+
+def duration_seconds(text: str) -> float:
+    """The seconds of the option `--for`."""
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise CommandFailed(f"--for: {error}", code=ErrorCode.BAD_INPUT) from None
 
 
 def print_done(cluster: str, done: Done) -> None:

@@ -8,17 +8,19 @@ from typing import TypeVar
 import click
 
 from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET, BadFiles, print_problems
-from penstock.cli.render_decision import print_decision, print_explanation
+from penstock.cli.render_decision import print_decision, print_explanation, print_slice_explanation
 from penstock.config.cluster import load_cluster
 from penstock.config.demand import load_demand
 from penstock.config.problems import BadInput, Problem
 from penstock.config.slices import SlicesFile, load_slices
 from penstock.contract.answers import TaskStatus
 from penstock.core.answers.explain import explain
+from penstock.core.answers.explain_slice import explain_slice
 from penstock.core.answers.remedy import remedies_for
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
+from penstock.core.decision.keeping import kept_of
 from penstock.core.state.apply import replay
 from penstock.core.state.blocks import blocks_of
 from penstock.core.state.events import ConfigApplied, DemandSnapshot
@@ -35,14 +37,16 @@ _STANDARD_INPUT = Path("-")
 @click.command()
 @click.argument("cluster", type=_FILE)
 @click.argument("demand", type=_FILE)
-@click.option("--slices", type=_FILE, help="Existing slices, usage, health, standing requests.")
+@click.option("--slices", type=_FILE, help="Existing slices, usage, health, standing requests, pressure.")
 @click.option(
     "--placement",
     type=click.Choice([str(placement) for placement in Placement]),
     help="Placement to use instead of the configured one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as JSON.")
-@click.option("--explain", "task", metavar="TASK", help="Explain where one task is placed, or why it is not.")
+@click.option(
+    "--explain", "task", metavar="TASK", help="Explain where one task is placed, or why it is not; or why a slice is kept."
+)
 def plan(cluster: Path, demand: Path, slices: Path | None, placement: str | None, as_json: bool, task: str | None) -> None:
     """CLUSTER is a configuration, DEMAND a list of pending tasks; one of them may be - for standard input.
 
@@ -63,7 +67,8 @@ def run_plan(cluster: Path, demand: Path, *, slices: Path | None, placement: str
         return _explain_task(state, task, as_json=as_json)
     view = snapshot_of(state)
     decision = decide(view.snapshot)
-    summary = summarize(decision, view.demand, remedies_for(view.snapshot, decision))
+    kept = kept_of(view.snapshot, decision)
+    summary = summarize(decision, view.demand, remedies_for(view.snapshot, decision), kept=kept)
     if as_json:
         click.echo(summary.model_dump_json(indent=2))
     else:
@@ -101,12 +106,17 @@ def _state(config: ClusterConfig, tasks: Demand, seen: SlicesFile) -> Autoscaler
         blocks=blocks_of(seen.health, now),
         standing={request.owner: request for request in seen.standing},
         launched=seen.launched,
+        pressure={name: item.state(now) for name, item in seen.pressure.items()},
     )
     reported = DemandSnapshot(at=now, epoch=0, revision=0, demand=tasks)
     return replay([ConfigApplied(at=now, config=config), reported], start)
 
 
 def _explain_task(state: AutoscalerState, task: str, *, as_json: bool) -> int:
+    if task in state.by_id:
+        about = explain_slice(state, task)
+        click.echo(about.model_dump_json(indent=2)) if as_json else print_slice_explanation(about)
+        return 0
     explanation = explain(state, task)
     if as_json:
         click.echo(explanation.model_dump_json(indent=2))

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from penstock.cli.terminal import Prose, has_columns, moment, terminal, titled
 from penstock.contract.answers import CHEAPER, DecisionSummary, DrainSummary, Explanation, TaskStatus, UnmetSummary
+from penstock.contract.slice_answers import SliceExplanation, SliceOutlook
 from penstock.model.decision import GroupDecision, Outcome, Tier
 from penstock.wording import counted, listed
 
@@ -14,6 +15,7 @@ SHOWN = 10
 
 _OUTCOME_STYLE = {Outcome.SELECTED: "green", Outcome.KEPT: "cyan", Outcome.BLOCKED: "red", Outcome.IDLE: "dim"}
 _STATUS_STYLE = {TaskStatus.UNMET: "red", TaskStatus.UNKNOWN: "red", TaskStatus.WAITING: "yellow"}
+_OUTLOOK_STYLE = {SliceOutlook.GOING: "yellow", SliceOutlook.GONE: "red"}
 
 
 def print_decision(summary: DecisionSummary) -> None:
@@ -32,6 +34,8 @@ def print_decision(summary: DecisionSummary) -> None:
         console.print(Prose(f"Standing request {escape(outcome.owner)}: {met}"))
     if summary.drains:
         console.print(_drains_table(summary.drains))
+    if summary.kept:
+        console.print(_kept_table(summary))
     if summary.cancelled_drains:
         back = counted(len(summary.cancelled_drains), "drain")
         console.print(Prose(f"Cancelled {back}, for something needs these slices again: {listed(summary.cancelled_drains)}"))
@@ -42,12 +46,20 @@ def print_decision(summary: DecisionSummary) -> None:
 
 def print_explanation(explanation: Explanation) -> None:
     """Print the paragraph: folded to the width of the terminal or COLUMNS, and as one line in a pipe."""
+    _print_paragraph(explanation.text, _STATUS_STYLE.get(explanation.status, ""))
+
+
+def print_slice_explanation(explanation: SliceExplanation) -> None:
+    """Print why a slice is kept, or why it goes, as the explanation of a task is printed."""
+    _print_paragraph(explanation.text, _OUTLOOK_STYLE.get(explanation.status, ""))
+
+
+def _print_paragraph(text: str, style: str) -> None:
     console = terminal()
-    style = _STATUS_STYLE.get(explanation.status, "")
     if console.is_terminal or has_columns():
-        console.print(Prose(Text(explanation.text, style=style)))
+        console.print(Prose(Text(text, style=style)))
     else:
-        console.print(escape(explanation.text), style=style, soft_wrap=True)
+        console.print(escape(text), style=style, soft_wrap=True)
 
 
 def _groups_table(summary: DecisionSummary) -> Table:
@@ -96,6 +108,18 @@ def _drains_table(drains: tuple[DrainSummary, ...]) -> Table:
         table.add_row(escape(drain.slice), escape(drain.group), escape(drain.cause))
     if len(drains) > SHOWN:
         table.caption = f"and {counted(len(drains) - SHOWN, 'more slice')}: --json lists them all"
+    return table
+
+
+def _kept_table(summary: DecisionSummary) -> Table:
+    """The slices that stay, by reason: those with several reasons count for each."""
+    table = titled("Slices that stay")
+    for name in ("group", "why"):
+        table.add_column(name, overflow="fold")
+    for group, reasons in list(summary.kept.items())[:SHOWN]:
+        table.add_row(escape(group), ", ".join(f"{count:,} {code.replace('_', ' ')}" for code, count in reasons.items()))
+    if len(summary.kept) > SHOWN:
+        table.caption = f"and those of {counted(len(summary.kept) - SHOWN, 'more group')}: --json lists them all"
     return table
 
 

@@ -10,11 +10,17 @@ from rich.markup import escape
 from penstock.cli.render_status import STATE_STYLE
 from penstock.cli.terminal import Prose, clock, lapse, moment, titled
 from penstock.contract.answers import SlicePage
+from penstock.contract.slice_answers import AboutSlice
 from penstock.contract.slices import SliceLifecycle
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import HostUsage, Slice, SliceState, SliceUsage
 from penstock.model.value import Value
 from penstock.wording import counted, listed
+
+_WHOLE = ("slice", "state", "for", "age", "per hour")
+_RIGHT = ("for", "age", "per hour")
+_ADDRESSES = 2
+"""Addresses of a slice's hosts that a page shows; the others are counted."""
 
 
 class SliceDetails(Value):
@@ -45,21 +51,44 @@ def slices_view(page: SlicePage, now: datetime) -> RenderableType:
         return "No slices."
     if not page.slices:
         return f"There is no page {page.page:,}: {counted(page.total, 'slice')} on {counted(page.pages, 'page')}."
+    columns = list(_page_columns(page, now))
     table = titled("Slices")
-    named = all(piece.id.startswith(f"{piece.group}-") for piece in page.slices)  # Then the id already shows the group.
-    table.add_column("slice", no_wrap=True, overflow="fold")
-    table.add_column("state", no_wrap=True)
-    table.add_column("for", justify="right", no_wrap=True)
-    if not named:
-        table.add_column("group", overflow="fold")
-    for piece in page.slices:
-        row = (
-            escape(piece.id),
-            _state(piece.state, queued=piece.queued, unclaimed=piece.is_unclaimed),
-            lapse(piece.since, now) if piece.since else "–",
-        )
-        table.add_row(*row, *(() if named else (escape(piece.group),)))
+    for title, _ in columns:
+        right = title in _RIGHT
+        table.add_column(title, justify="right" if right else "left", no_wrap=title in _WHOLE, overflow="fold")
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*row)
     return Group(table, _foot(page))
+
+
+def _page_columns(page: SlicePage, now: datetime) -> Iterator[tuple[str, list[str]]]:
+    """The columns of a page: those about which nothing is known are left out."""
+    slices, about = page.slices, [page.about.get(piece.id, AboutSlice()) for piece in page.slices]
+    yield "slice", [escape(piece.id) for piece in slices]
+    yield (
+        "state",
+        [_state(piece.state, queued=piece.queued, unclaimed=piece.is_unclaimed) + _protection(piece, now) for piece in slices],
+    )
+    yield "for", [lapse(piece.since, now) if piece.since else "–" for piece in slices]
+    if not all(piece.id.startswith(f"{piece.group}-") for piece in slices):  # Else the id already shows the group.
+        yield "group", [escape(piece.group) for piece in slices]
+    if any(each.ordered_at for each in about):
+        yield "age", [lapse(each.ordered_at, now) if each.ordered_at else "–" for each in about]
+    if page.about:
+        yield "why", [_why(each, now) for each in about]
+    if any(each.price_per_hour is not None for each in about):
+        yield "per hour", ["–" if each.price_per_hour is None else f"{each.price_per_hour:,.2f}" for each in about]
+    if page.about and any(piece.hosts for piece in slices):
+        yield (
+            "hosts",
+            [escape(listed((host.address for host in piece.hosts if host.address), _ADDRESSES)) or "–" for piece in slices],
+        )
+
+
+def _why(about: AboutSlice, now: datetime) -> str:
+    """Why a slice stays or goes, and when it goes if nothing changes."""
+    end = f": goes in {lapse(now, about.goes_at)}" if about.goes_at is not None else ""
+    return escape(about.why + end) or "–"
 
 
 def slice_view(details: SliceDetails, now: datetime) -> RenderableType:
@@ -102,13 +131,24 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
     drain = (details.ledger.drain if details.ledger else None) or (found.drain if found else None)
     if drain is not None:
         end = "deleted at the deadline even if work is left" if drain.force else "back to READY at the deadline if work is left"
-        yield "drain", f"{drain.cause}; {end}"
+        yield "drain", f"{drain.cause} (number {drain.number}); {end}"
+    yield from _protections(details, now)
     yield "usage", _usage(details, now)
     if details.ledger is None:
         yield "ledger", "not in the ledger: the cloud confirmed that it is gone"
     elif found is None:
         yield "workflow", "none runs: penstock verify describes the difference"
     yield "UI", details.ui
+
+
+def _protections(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
+    known = details.ledger
+    if known is not None and known.kept_until is not None and known.kept_until > now:
+        yield "kept", f"until {clock(known.kept_until, now)} (for {lapse(now, known.kept_until)}): no voluntary drain begins"
+    if known is not None and known.cordoned:
+        yield "cordoned", "nothing more is placed on it"
+    if any(host.do_not_disrupt for host in details.usage):
+        yield "controller", "do_not_disrupt: no voluntary drain begins"
 
 
 def _because(cause: str) -> str:
@@ -174,6 +214,12 @@ def _timeline(found: SliceLifecycle, now: datetime) -> RenderableType:
 
 def _state(state: SliceState, *, queued: bool = False, unclaimed: bool = False) -> str:
     return f"[{STATE_STYLE[state]}]{state}[/]" + (" (queued)" if queued else "") + (" [red](not joined)[/]" if unclaimed else "")
+
+
+def _protection(piece: Slice, now: datetime) -> str:
+    """What an operator ordered for the slice."""
+    kept = piece.kept_until is not None and piece.kept_until > now
+    return (" [cyan](kept)[/]" if kept else "") + (" [yellow](cordoned)[/]" if piece.cordoned else "")
 
 
 def _foot(page: SlicePage) -> str:

@@ -1,7 +1,7 @@
 """A cluster's status for a terminal: what needs attention first, then groups, demand, drains, failures and rejected messages."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -9,12 +9,15 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.cli.render_alerts import alerts
+from penstock.cli.render_driven import queues_view
+from penstock.cli.render_money import cost_view
+from penstock.cli.render_pressure import pressure_view
 from penstock.cli.terminal import Prose, clock, lapse, moment, titled
 from penstock.contract.answers import (
     CHEAPER,
     ClusterStatus,
     GroupStatus,
-    ProblemKind,
     RecentFailure,
     Rejection,
     SourceStatus,
@@ -22,7 +25,7 @@ from penstock.contract.answers import (
 from penstock.model.decision import Tier
 from penstock.model.slices import Availability, SliceState
 from penstock.model.units import format_seconds
-from penstock.wording import counted, listed
+from penstock.wording import counted
 
 SHOWN = 10
 """Rows of drains, and of groups without slices or blocks, before the rest are only counted."""
@@ -41,14 +44,14 @@ STATE_STYLE = {
     SliceState.TERMINATED: "dim",
 }
 _AVAILABILITY_STYLE = {Availability.AVAILABLE: "green", Availability.AT_MAX: "cyan", Availability.DISABLED: "bold red"}
-_PROBLEM = {ProblemKind.NOT_WATCHED: "Not watched", ProblemKind.NO_ANSWER: "No answer", ProblemKind.REFUSED: "Refused"}
 _WELL = (Availability.AVAILABLE, Availability.AT_MAX, Availability.POOL_EXHAUSTED)
 """Not blocked: these follow from the configuration."""
 
 
 def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
     """Everything about the cluster, with ages as of `now`."""
-    parts: list[RenderableType] = [*map(Prose, _banners(status, now)), Prose(_heading(status, now)), _groups(status, now)]
+    parts: list[RenderableType] = [*map(Prose, alerts(status, now)), Prose(_heading(status, now)), _groups(status, now)]
+    parts += cost_view(status)
     if status.demand or not status.closing:
         parts.append(_demand(status, now) if status.demand else "No demand was submitted: penstock demand submit FILE")
         if any(source.slices for source in status.usage.values()):
@@ -59,8 +62,7 @@ def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
         parts.append(Prose(f"{escape(status.behind[0].upper() + status.behind[1:])}.{held}"))
     if not status.thorough:
         parts.append(Prose(f"[yellow]{CHEAPER}[/]"))
-    if status.standing:
-        parts.append(Prose(f"Standing requests: {escape(listed(status.standing))}."))
+    parts += [*queues_view(status, now), *pressure_view(status, now)]
     if status.drains:
         parts.append(_drains(status, now))
     if status.recent_failures:
@@ -79,94 +81,6 @@ def _heading(status: ClusterStatus, now: datetime) -> str:
     if status.next_change_at is not None and status.next_change_at > now:
         text += f", next scheduled evaluation in {lapse(now, status.next_change_at)}"
     return text
-
-
-def _banners(status: ClusterStatus, now: datetime) -> Iterator[str]:
-    """The reasons why the cluster does not work normally."""
-    yield from _unread(status)
-    if status.closing:
-        yield "[bold red]Being deleted[/]: slices are drained and deleted, nothing is launched."
-    if status.paused is not None:
-        reason = f": {escape(status.paused)}" if status.paused else ""
-        yield f"[bold yellow]Paused[/]{reason}. Nothing is launched or drained until: penstock resume"
-    if status.recovery is not None:
-        since = lapse(status.recovery.since, now)
-        if status.closing:
-            yield f"[bold yellow]Checking for leftovers[/] for {since}: every location is listed before the cluster ends."
-        else:
-            reason = escape(status.recovery.reason.rstrip("."))
-            held = "Nothing is launched or drained meanwhile."
-            if status.recovery.goes_on:
-                held = (
-                    "The other groups go on; what is not known yet, and what shares a pool or entries with it, buys nothing new."
-                )
-            yield f"[bold yellow]Recovering[/] for {since}: {reason}. {held}"
-        if status.recovery.waiting_for:
-            yield f"  Waiting for {escape(listed(status.recovery.waiting_for))}."
-    if status.undecided is not None:
-        since = lapse(status.undecided.since, now)
-        problem = escape(status.undecided.problem)
-        tries, again = status.undecided.failures, status.undecided.again_at
-        often = f", {tries:,} times" if tries > 1 else ""
-        next_try = f" Tried again in {lapse(now, again)}, or once the configuration changes." if again and again > now else ""
-        yield f"[bold red]Evaluations fail[/] for {since}{often}: {problem}. The figures are of an older demand.{next_try}"
-    yield from _location_problems(status, now)
-    yield from _source_problems(status)
-    for group in status.groups:
-        yield from _silences(group, status, now)
-
-
-def _unread(status: ClusterStatus) -> Iterator[str]:
-    """That the figures lack messages which have arrived."""
-    if status.unread:
-        are, them = ("is", "it") if status.unread == 1 else ("are", "them")
-        count = counted(status.unread, "message")
-        yield f"[bold yellow]{count} {are} not read yet[/]: these figures are from before {them}."
-
-
-def _source_problems(status: ClusterStatus) -> Iterator[str]:
-    """What must be sent again, and demand for which nothing new is bought."""
-    for source, why in status.resync_needed.items():
-        yield f"[bold yellow]Resync needed[/] from source {escape(source)}: {escape(why)}"
-    for source, usage in status.usage.items():
-        if usage.resync_needed is not None:
-            yield f"[bold yellow]Resync needed[/] for the usage of source {escape(source)}: {escape(usage.resync_needed)}"
-    for demand in status.demand.values():
-        if demand.buys_nothing is not None:
-            yield f"[bold yellow]Buys nothing[/]: {escape(demand.buys_nothing)}"
-
-
-def _silences(group: GroupStatus, status: ClusterStatus, now: datetime) -> Iterator[str]:
-    """What no controller says about READY slices of a group, and should have."""
-    ready, name = group.unreported_since, escape(group.name)
-    if ready is not None and (now - ready).total_seconds() >= status.ready_grace_seconds:
-        yield (
-            f"[bold yellow]No usage report[/] has named {counted(group.unreported, 'slice')} of {name},"
-            f" READY for up to {lapse(ready, now)}: is the controller running?"
-        )
-    if group.unclaimed_since is not None:
-        yield (
-            f"[bold red]Not joined[/] for up to {lapse(group.unclaimed_since, now)}: {counted(group.unclaimed, 'READY slice')} of"
-            f" {name}. A controller reports usage and names other slices, but not these, so they hold nothing."
-        )
-    if group.not_started_since is not None:
-        yield (
-            f"[bold yellow]Not started[/] for up to {lapse(group.not_started_since, now)}: tasks placed on READY slices of"
-            f" {name}, such as {escape(listed(group.not_started))}: does the controller use these slices?"
-        )
-
-
-def _location_problems(status: ClusterStatus, now: datetime) -> Iterator[str]:
-    """The locations that cannot be watched; those with equal problems share a line."""
-    alike: dict[tuple[ProblemKind, str], list[str]] = {}
-    for key, problem in status.locations.items():
-        alike.setdefault((problem.kind, problem.message), []).append(key)
-    for (kind, message), keys in list(alike.items())[:SHOWN]:
-        since = min(status.locations[key].since for key in keys)
-        what = f"[bold red]{_PROBLEM[kind]}[/] for {lapse(since, now)}: {escape(listed(keys))}"
-        yield f"{what}. {escape(message.rstrip('.'))}. Nothing is launched there; the other locations go on."
-    if len(alike) > SHOWN:
-        yield f"  and {counted(len(alike) - SHOWN, 'more problem')} of locations: --json has them"
 
 
 def _groups(status: ClusterStatus, now: datetime) -> Table:
@@ -258,14 +172,16 @@ def _outcome(status: ClusterStatus, now: datetime) -> str:
 
 def _drains(status: ClusterStatus, now: datetime) -> Table:
     table = titled("Drains")
+    table.add_column("no.", justify="right", no_wrap=True)
     table.add_column("slice", no_wrap=True, overflow="fold")
     table.add_column("cause", overflow="fold")
     table.add_column("deadline", no_wrap=True)
     table.add_column("at the deadline", overflow="fold")
     for drain in status.drains[:SHOWN]:
-        end = "[red]deleted[/]" if drain.force else "deleted, as it is idle" if drain.idle else "back to READY"
+        idle = drain.idle and not drain.needs_confirmation
+        end = "[red]deleted[/]" if drain.force else "deleted, as it is idle" if idle else "back to READY"
         until = f"{clock(drain.deadline, now)} ({lapse(now, drain.deadline)})" if drain.deadline is not None else "–"
-        table.add_row(escape(drain.slice_id), escape(drain.cause), until, end)
+        table.add_row(str(drain.number), escape(drain.slice_id), escape(drain.cause), until, end)
     if len(status.drains) > SHOWN:
         table.caption = f"and {len(status.drains) - SHOWN:,} more"
     return table

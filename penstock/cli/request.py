@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from penstock.cli.connect import Target, at_cluster, cluster_options, json_option, perform
 from penstock.cli.failures import CommandFailed
-from penstock.cli.operations import print_done
+from penstock.cli.operations import duration_seconds, print_done
 from penstock.cli.terminal import Prose, print_json, terminal
 from penstock.config.documents import read_document
 from penstock.config.problems import BadInput, problems_of
@@ -18,7 +18,6 @@ from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import CapacityMessage
 from penstock.model.resources import DIMENSIONS
 from penstock.model.slices import StandingItem
-from penstock.model.units import parse_seconds
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
@@ -56,7 +55,7 @@ async def _request(
     target: Target, owner: str, *, file: Path | None, lifetime: str | None, release: bool, amounts: dict[str, Any], as_json: bool
 ) -> int:
     items = () if release else _items(file, amounts)
-    expires = None if lifetime is None else datetime.now(UTC) + timedelta(seconds=_seconds(lifetime))
+    expires = None if lifetime is None else datetime.now(UTC) + timedelta(seconds=duration_seconds(lifetime))
     async with at_cluster(target, ordering=True) as autoscaler:
         if release:
             done = await autoscaler.release_capacity(owner)
@@ -104,10 +103,3 @@ def _validated(data: Any, file: str, lines: Any) -> tuple[StandingItem, ...]:
         return CapacityMessage.model_validate(message).wants
     except ValidationError as error:
         raise BadInput(problems_of(error, CapacityMessage, file, lines)) from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_seconds(text)
-    except ValueError as error:
-        raise CommandFailed(f"--for: {error}", code=ErrorCode.BAD_INPUT) from None

@@ -13,23 +13,29 @@ from penstock.cli.render_slices import SliceDetails
 from penstock.config.demand import DemandFile
 from penstock.config.slices import SlicesFile
 from penstock.contract.answers import ClusterStatus, DecisionSummary, DoctorReport, Explanation, SlicePage, Verdict
+from penstock.contract.effects import Effects
 from penstock.contract.error_codes import ErrorCode
 from penstock.contract.messages import (
     CapacityMessage,
     ClearBlockMessage,
     ConfirmDrainMessage,
+    CordonMessage,
     DemandMessage,
     DrainMessage,
     ForgetSourceMessage,
+    KeepMessage,
     PauseMessage,
+    PressureMessage,
     ReportMessage,
     UsageMessage,
 )
+from penstock.contract.slice_answers import SliceExplanation
 from penstock.core.state.events import AnyEvent
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Decision
 from penstock.model.demand import Demand, Task
+from penstock.model.pressure import PressureReport
 from penstock.model.snapshot import Snapshot
 from penstock.wording import did_you_mean
 
@@ -45,16 +51,22 @@ _SCHEMAS: dict[str, tuple[Any, str]] = {
     "decision": (Decision, "serialization"),
     "decision-summary": (DecisionSummary, "serialization"),
     "explanation": (Explanation, "serialization"),
+    "slice-explanation": (SliceExplanation, "serialization"),
     "report-message": (ReportMessage, "validation"),
     "demand-message": (DemandMessage, "validation"),
     "usage-message": (UsageMessage, "validation"),
+    "pressure-message": (PressureMessage, "validation"),
+    "pressure-report": (PressureReport, "validation"),
     "confirm-drain-message": (ConfirmDrainMessage, "validation"),
     "capacity-message": (CapacityMessage, "validation"),
     "forget-source-message": (ForgetSourceMessage, "validation"),
     "drain-message": (DrainMessage, "validation"),
+    "keep-message": (KeepMessage, "validation"),
+    "cordon-message": (CordonMessage, "validation"),
     "clear-block-message": (ClearBlockMessage, "validation"),
     "pause-message": (PauseMessage, "validation"),
     "cluster-status": (ClusterStatus, "serialization"),
+    "effects": (Effects, "serialization"),
     "slice-page": (SlicePage, "serialization"),
     "slice-details": (SliceDetails, "serialization"),
     "cluster-summary": (ClusterSummary, "serialization"),

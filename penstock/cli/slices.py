@@ -53,7 +53,7 @@ def slice_(target: Target, slice_id: str, ui: str | None, as_json: bool) -> None
 
 async def _show_slices(target: Target, *, group: str | None, state: str | None, page: int, page_size: int, as_json: bool) -> int:
     async with at_cluster(target) as autoscaler:
-        found = await autoscaler.slices(group=group, state=state, page=page, page_size=page_size)
+        found = await autoscaler.slices(group=group, state=state, page=page, page_size=page_size, about=True)
         if group is not None and not found.total:
             _check_group(group, await autoscaler.status())
     if as_json:
@@ -84,6 +84,7 @@ async def _show_slice(target: Target, slice_id: str, *, ui: str | None, as_json:
 
 async def _details(autoscaler: "AutoscalerClient", slice_id: str, links: UiLinks) -> SliceDetails:
     from penstock.client import NoSuchSlice
+    from penstock.core.state.protections import with_protection
 
     state = await autoscaler.dump()
     known = state.by_id.get(slice_id)
@@ -99,7 +100,7 @@ async def _details(autoscaler: "AutoscalerClient", slice_id: str, links: UiLinks
         cluster=autoscaler.cluster,
         slice_id=slice_id,
         group=group,
-        ledger=known,
+        ledger=None if known is None else with_protection(state, known),
         lifecycle=lifecycle,
         usage=state.usage.get(slice_id, ()),
         workflow_id=workflow_id,

@@ -8,12 +8,15 @@ import click
 from rich.console import Group
 from rich.live import Live
 
+from penstock.cli.completion import complete_slices
 from penstock.cli.connect import Target, at_cluster, cluster_options, json_option, perform
 from penstock.cli.failures import EXIT_BAD_INPUT, EXIT_UNMET
-from penstock.cli.render_decision import print_decision, print_explanation
+from penstock.cli.render_decision import print_decision, print_explanation, print_slice_explanation
 from penstock.cli.render_status import caption, status_view
 from penstock.cli.terminal import print_json, terminal
 from penstock.contract.answers import ClusterStatus, TaskStatus
+from penstock.contract.messages import LONGEST_ASKED
+from penstock.contract.slice_answers import SliceOutlook
 
 if TYPE_CHECKING:
     from penstock.client import AutoscalerClient
@@ -47,13 +50,15 @@ def decision(target: Target, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("task")
+@click.argument("task", metavar="TASK|SLICE", shell_complete=complete_slices)
 @json_option
 @cluster_options
 def explain(target: Target, task: str, as_json: bool) -> None:
     """TASK is the id of a pending or running task, the id of a gang, or the beginning of task ids: `pretrain/`.
 
-    Exit status: 0 if it runs or is placed, 3 if it cannot be placed now, 2 if the task is unknown.
+    SLICE is the id of a slice: why it is kept and when it goes if nothing changes, or why it is going.
+
+    Exit status: 0 for a slice, and if a task runs or is placed; 3 if it cannot be placed now, 2 if it is unknown.
     """
     perform(_explain(target, task, as_json=as_json))
 
@@ -141,7 +146,12 @@ async def _show_decision(target: Target, *, as_json: bool) -> int:
 
 async def _explain(target: Target, task: str, *, as_json: bool) -> int:
     async with at_cluster(target) as autoscaler:
-        found = await autoscaler.explain(task)
+        piece = await autoscaler.explain_slice(task) if len(task) <= LONGEST_ASKED else None
+        found = await autoscaler.explain(task) if piece is None or piece.status is SliceOutlook.GONE else None
+    if piece is not None and (found is None or (found.status is TaskStatus.UNKNOWN and piece.group)):
+        print_json(piece) if as_json else print_slice_explanation(piece)
+        return EXIT_BAD_INPUT if piece.status is SliceOutlook.GONE else 0
+    assert found is not None
     if as_json:
         print_json(found)
     else:

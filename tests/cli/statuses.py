@@ -6,13 +6,14 @@ from rich.console import Console, RenderableType
 
 from penstock.contract.answers import (
     ClusterStatus,
-    DrainStatus,
     GroupStatus,
     RecentFailure,
     RecoveryStatus,
     Rejection,
     SourceStatus,
 )
+from penstock.contract.capacity import StandingStatus
+from penstock.contract.slice_answers import DrainStatus
 from penstock.model.decision import Code, Tier
 from penstock.model.failures import Failure, FailureKind
 from penstock.model.slices import Availability, SliceState
@@ -81,7 +82,7 @@ EVERYTHING = ClusterStatus(
     unmet={Code.NO_CAPACITY: 3, Code.NO_MATCHING_GROUP: 1},
     deferred=2,
     drains=(DrainStatus(slice_id="v5e-16-west-261116-115500-1a2b3c4d", cause="operator", force=True, deadline=later(300)),),
-    standing=("notebooks",),
+    standing=(StandingStatus(owner="notebooks", met=True),),
     paused="maintenance of the network",
     recovery=RecoveryStatus(reason="the ledger is empty", since=ago(30), waiting_for=("sim/us-west4-a", "sim/us-east1-c")),
     recent_failures=(

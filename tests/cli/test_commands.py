@@ -40,6 +40,13 @@ def test_a_cluster_is_started_given_demand_queried_and_deleted_by_commands_alone
         assert mistyped == "error: there is no group 'smal'\n  Did you mean small?\n" + f"  Groups of {scene.cluster}: small\n"
         assert "'redy' is not one of" in await scene.output("slices", "--state", "redy", code=2)
         assert "fits on READY slices of small" in await scene.output("explain", "work/0")
+        slice_id = (await scene.json("slices"))["slices"][0]["id"]
+        explained = await scene.output("explain", slice_id)
+        assert explained.startswith(f"Slice {slice_id} is kept (READY for ")
+        assert (await scene.json("explain", slice_id))["status"] == "kept"
+        listed = (await scene.json("slices"))["about"][slice_id]
+        assert (bool(listed["why"]), listed["ordered_at"] is not None) == (True, True)
+        assert "gone" in await scene.output("explain", "small-261116-115900-00ff00ff", code=2)
         assert "No task or gang nobody" in await scene.output("explain", "nobody", code=2)
         assert "insufficient_resources" in await scene.output("decision", code=3)
         assert "agrees: 2 in the ledger, 2 slice workflows, 2 resources" in await scene.output("verify")
@@ -68,7 +75,7 @@ def test_every_answer_is_available_as_json(machine: Machine, tmp_path: Path) -> 
         assert (verdict["agrees"], verdict["slices"]) == (True, 2)
         await scene.output("demand", "clear", "--source", "ci")
         assert (await scene.json("status"))["demand"]["ci"]["tasks"] == 0
-        assert await scene.json("config", "diff", "cluster.yaml") == {"changes": []}
+        assert await scene.json("config", "diff", "cluster.yaml") == {"changes": [], "effects": None}
         deleted = await scene.json("delete", scene.cluster, "--force", "--yes")
         assert (deleted["cluster"], deleted["gone"]) == (scene.cluster, True)
 
@@ -90,12 +97,20 @@ def test_an_operators_commands_are_answered_and_shown(machine: Machine, tmp_path
         assert (await scene.json("request", "dreams", "--cpu", "1000"))["unmet"].startswith("insufficient_resources: ")
         await scene.output("request", "dreams", "--release")
         await scene.ready(2)
-        assert "Standing requests: notebooks." in await scene.output("status")
+        assert "│ notebooks │ met " in await scene.output("status")
         (tmp_path / "wants.yaml").write_text("- {count: 1, resources: {cpu: 1}}\n")
         assert "is active" in await scene.output("request", "notebooks", "wants.yaml")
         assert "Withdrew standing request notebooks." in await scene.output("request", "notebooks", "--release")
         assert "Cleared the block of group small." in await scene.output("clear-block", "small")
         slice_id = (await scene.json("slices"))["slices"][0]["id"]
+        assert f"Keeping slice {slice_id} until " in await scene.output("keep", slice_id, "--for", "2h")
+        assert f"Cordoned slice {slice_id}: " in await scene.output("cordon", slice_id)
+        assert "READY (kept) (cordoned)" in await scene.output("slices")
+        assert "no voluntary drain begins" in await scene.output("slice", slice_id)
+        assert f"Slice {slice_id} is no longer kept." in await scene.output("keep", slice_id, "--off")
+        assert f"Slice {slice_id} takes work again." in await scene.output("uncordon", slice_id)
+        assert "give --for, such as --for 2h, or --off" in await scene.output("keep", slice_id, code=2)
+        assert "'soon' is not a duration" in await scene.output("keep", slice_id, "--for", "soon", code=2)
         assert f"Draining slice {slice_id}." in await scene.output("drain", slice_id, "--cause", "noisy fan")
         assert f"Cancelling the drain of slice {slice_id}: it returns to READY." in await scene.output(
             "drain", slice_id, "--cancel"
@@ -109,7 +124,13 @@ def test_a_configuration_is_compared_applied_and_shown(machine: Machine, tmp_pat
         assert "would change nothing" in await scene.output("config", "diff", "cluster.yaml")
         wider = (tmp_path / "cluster.yaml").read_text().replace("max_slices: 4", "max_slices: 9")
         (tmp_path / "wider.yaml").write_text(wider)
-        assert await scene.output("config", "diff", "wider.yaml", code=1) == "~ groups.small.max_slices: 4 → 9\n"
+        assert await scene.output("config", "diff", "wider.yaml", code=1) == (
+            "~ groups.small.max_slices: 4 → 9\nNothing would be launched or drained for it now.\n"
+        )
+        (tmp_path / "warm.yaml").write_text(wider.replace("max_slices: 9", "max_slices: 9\n  warm_slices: 2"))
+        assert "small │   0 │          2" in await scene.output("config", "diff", "warm.yaml", code=1)
+        difference = await scene.json("config", "diff", "warm.yaml")
+        assert difference["effects"]["launches"] == [{"group": "small", "before": 0, "after": 2}]
         (change,) = (await scene.json("config", "diff", "wider.yaml"))["changes"]
         assert change == {"path": "groups.small.max_slices", "before": "4", "after": "9"}
         applied = await scene.output("config", "apply", "wider.yaml")

@@ -78,7 +78,7 @@ def test_a_slice_is_shown_with_its_location_usage_drain_timeline_and_link_and_al
             f"cluster {scene.cluster}",
             "group small",
             f"location sim/{scene.stage.cloud.zone()}",
-            "drain noisy fan; back to READY at the deadline if work is left",
+            "drain noisy fan (number 1); back to READY at the deadline if work is left",
             "usage 1 of 1 host busy",
             f"UI http://ui/namespaces/default/workflows/{quote(f'penstock/{scene.cluster}/small/{slice_id}', safe='')}",
         ):

@@ -94,6 +94,53 @@ def test_the_decision_as_json_has_everything_a_program_needs() -> None:
     assert decision["cost_per_hour"]["before"] < decision["cost_per_hour"]["after"]
 
 
+IDLE_CLUSTER = """cluster: c
+groups:
+  - {name: g, max_slices: 9, min_slices: 1, host: {cpu: 4}}
+"""
+IDLE_SLICES = """now: 2026-11-16T12:00:00Z
+slices:
+  - {id: busy, group: g, state: READY, usage: [{state: busy, tasks: [a]}]}
+  - {id: old, group: g, state: READY, usage: idle, idle_since: 2026-11-16T11:00:00Z}
+  - {id: young, group: g, state: READY, usage: idle, idle_since: 2026-11-16T11:55:00Z}
+  - {id: late, group: g, state: BOOTING, unneeded_since: 2026-11-16T11:50:00Z}
+  - {id: soon, group: g, state: BOOTING}
+"""
+
+
+def idle_files(directory: Path) -> tuple[str, ...]:
+    """A cluster whose slices mostly have nothing to do."""
+    files = {"cluster.yaml": IDLE_CLUSTER, "demand.json": "[]", "slices.yaml": IDLE_SLICES}
+    for name, text in files.items():
+        (directory / name).write_text(text)
+    cluster, demand, slices = (str(directory / name) for name in files)
+    return cluster, demand, "--slices", slices
+
+
+def test_slices_that_go_and_slices_that_stay_are_shown_with_the_reasons(tmp_path: Path) -> None:
+    files = idle_files(tmp_path)
+    decision = plan_json(*files)
+    assert decision["drains"] == [
+        {"slice": "late", "group": "g", "cause": "not needed"},
+        {"slice": "old", "group": "g", "cause": "idle"},
+    ]
+    assert decision["kept"] == {"g": {"busy": 1, "idle_timeout": 1, "cancel_after": 1}}
+    shown = " ".join(in_process("plan", *files, COLUMNS="120").stdout.replace("│", " ").split())
+    assert "Slices that go" in shown
+    assert "late g not needed old g idle" in shown
+    assert "g 1 busy, 1 idle timeout, 1 cancel after" in shown
+
+
+def test_a_slice_is_explained_in_the_same_words_as_text_and_as_json(tmp_path: Path) -> None:
+    files = idle_files(tmp_path)
+    done = in_process("plan", *files, "--explain", "young", COLUMNS="")
+    assert done.returncode == 0
+    assert "drains at 2026-11-16 12:05:00Z (in 5m)." in done.stdout
+    answer = plan_json(*files, "--explain", "young")
+    assert (answer["text"], answer["status"]) == (done.stdout.strip(), "kept")
+    assert "the decision drains it (not needed)" in in_process("plan", *files, "--explain", "late", COLUMNS="").stdout
+
+
 def test_a_placement_can_be_tried_without_changing_the_file() -> None:
     assert plan_json(*EXAMPLES)["placement"] == "priority"
     assert plan_json(*EXAMPLES, "--placement", "cost")["placement"] == "cost"

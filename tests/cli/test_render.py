@@ -1,5 +1,6 @@
 """Slices, checks, configurations and the simulated cloud on a terminal."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,16 @@ import yaml
 
 from penstock.cli.render_checks import doctor_view, verdict_view
 from penstock.cli.render_config import changes_view, config_text
+from penstock.cli.render_effects import effects_view
 from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.render_slices import slices_view
 from penstock.config.cluster import load_cluster
-from penstock.contract.answers import Difference, DoctorReport, Finding, SlicePage, Verdict
+from penstock.contract.answers import Difference, DoctorReport, DrainSummary, Finding, SlicePage, Verdict
+from penstock.contract.effects import BlockEffect, Effects, LaunchEffect, UnmetEffect
+from penstock.contract.slice_answers import AboutSlice
 from penstock.model.cluster import ClusterConfig
 from penstock.model.config_diff import config_changes
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import Slice, SliceState
 from tests.cli.statuses import NOW, ago, shown, words
 
@@ -41,6 +46,24 @@ def test_slices_fit_on_the_screen_with_their_whole_ids(width: int) -> None:
     assert "REQUESTING (queued)" in text
     assert "1h" in text
     assert "2 slices." in text
+
+
+@pytest.mark.parametrize("width", [45, 80, 200])
+def test_slices_show_why_they_stay_their_age_their_price_and_their_addresses_at_any_width(width: int) -> None:
+    slice_id = "cpu-16-261116-110000-12345678"
+    hosts = tuple(HostAddress(name=f"h{i}", address=f"10.0.0.{i}") for i in range(4))
+    piece = Slice(id=slice_id, group="cpu-16", state=SliceState.READY, since=ago(600), hosts=hosts)
+    other = Slice(id="cpu-16-261116-115900-12345678", group="cpu-16", state=SliceState.DRAINING, since=ago(60))
+    about = {
+        slice_id: AboutSlice(why="idle timeout", goes_at=ago(-360), ordered_at=ago(3600), price_per_hour=2.5),
+        other.id: AboutSlice(why="goes: idle"),
+    }
+    page = SlicePage(total=2, page=1, pages=1, slices=(piece, other), about=about)
+    text = shown(slices_view(page, NOW), width)
+    assert max(map(len, text.splitlines())) <= width
+    whole = " ".join(text.replace("│", " ").split())
+    for part in (slice_id, "idle timeout: goes in 6m", "2.50", "10.0.0.0, 10.0.0.1 and 2 more", "goes: idle", "1h"):
+        assert part in whole
 
 
 def test_a_page_names_the_next_one() -> None:
@@ -97,6 +120,47 @@ def test_the_doctor_gives_the_fix_of_each_failed_check() -> None:
         "1 of 2 needs attention.",
     ]
     assert "All is well." in words(doctor_view(DoctorReport(at=NOW, findings=findings[:1])))
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_effects_of_a_configuration_are_short_tables(width: int) -> None:
+    drains = tuple(DrainSummary(slice=f"g-261116-115900-0000000{n:x}", group="g", cause="above maximum") for n in range(12))
+    effects = Effects(
+        at=NOW,
+        held="The cluster is paused: nothing is launched or drained until it is resumed.",
+        launches=(LaunchEffect(group="h", before=0, after=3),),
+        drains=drains,
+        cancelled=drains[:1],
+        blocked=(BlockEffect(group="k", reason="at_max"),),
+        unmet=UnmetEffect(before=1, after=4),
+        cost_per_hour_before=10,
+        cost_per_hour_after=14.5,
+        removed={"old": 2},
+    )
+    text = " ".join(shown(effects_view(effects), width).split())
+    assert text.startswith("The cluster is paused")
+    for part in (
+        "Slices that would drain",
+        "and 2 more slices: --json lists them all",
+        "Drains that would be cancelled",
+        "Groups that would launch no more",
+        "old has 2 slices",
+        "Unmet: 1 task now, 4 if applied.",
+        "10.00 now, 14.50 if applied",
+    ):
+        assert part in text
+
+
+def test_a_configuration_without_effects_says_so() -> None:
+    effects = Effects(at=NOW, unmet=UnmetEffect(before=1, after=1))
+    assert words(effects_view(effects)) == "Nothing would be launched or drained for it now."
+
+
+def test_slices_that_are_kept_and_cordoned_show_it() -> None:
+    kept = Slice(id="g-1", group="g", state=SliceState.READY, kept_until=NOW + timedelta(hours=2), cordoned=True)
+    page = SlicePage(total=1, page=1, pages=1, slices=(kept,))
+    assert "READY (kept) (cordoned)" in words(slices_view(page, NOW))
+    assert "kept" not in words(slices_view(page, NOW + timedelta(hours=2)))
 
 
 def test_a_configuration_that_is_shown_can_be_applied_again() -> None:

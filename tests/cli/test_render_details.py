@@ -14,7 +14,7 @@ from penstock.model.failures import Failure, FailureKind
 from penstock.model.location import Location
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, HostUsage, Slice, SliceState
-from tests.cli.statuses import NOW, ago, shown, words
+from tests.cli.statuses import NOW, ago, later, shown, words
 
 SLICE_ID = "v5e-16-east-spot-261116-115900-00ff00ff"
 GROUP = "v5e-16-east-spot"
@@ -54,6 +54,14 @@ def details(ledger: Slice | None = LEDGER, lifecycle: SliceLifecycle | None = LI
     )
 
 
+def test_a_slice_says_until_when_it_is_kept_and_who_asked_not_to_disturb_it() -> None:
+    ledger = LEDGER.changed(kept_until=later(7200), cordoned=True)
+    text = words(slice_view(details(ledger, LIFECYCLE, HostUsage(do_not_disrupt=True)), NOW))
+    assert "(for 2h): no voluntary drain begins" in text
+    assert "nothing more is placed on it" in text
+    assert "do_not_disrupt: no voluntary drain begins" in text
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_slice_is_shown_with_its_facts_and_its_timeline(width: int) -> None:
     lines = [line.rstrip() for line in shown(slice_view(details(), NOW), width).splitlines()]
@@ -89,10 +97,10 @@ def test_the_hosts_of_a_slice_are_shown_with_their_addresses_and_usage(width: in
 
 
 def test_a_drain_and_a_failure_are_shown_with_their_cause() -> None:
-    drained = LEDGER.model_copy(update={"drain": DrainTerms(cause="noisy fan", force=True)})
+    drained = LEDGER.model_copy(update={"drain": DrainTerms(cause="noisy fan", force=True, number=3)})
     failed = LIFECYCLE.model_copy(update={"failure": Failure(kind=FailureKind.PREEMPTED, message="taken by the cloud")})
     text = words(slice_view(details(drained, failed), NOW))
-    assert "drain noisy fan; deleted at the deadline even if work is left" in text
+    assert "drain noisy fan (number 3); deleted at the deadline even if work is left" in text
     assert "failure preempted: taken by the cloud" in text
 
 

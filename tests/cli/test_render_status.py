@@ -67,7 +67,7 @@ def test_groups_show_slices_by_state_and_the_end_and_the_reason_of_a_block() -> 
         "4 unmet (3 no_capacity, 1 no_matching_group): penstock decision says why.",
         "Decided at 11:59:30Z; what was reported since waits for the next evaluation. "
         "penstock decision shows what would be decided.",
-        "Standing requests: notebooks.",
+        "Standing requests ┏━━━━━━━━━━━┳━━━━━━━━━┓ ┃ owner ┃ outcome ┃ ┡━━━━━━━━━━━╇━━━━━━━━━┩ │ notebooks │ met │",
         "v5e-16-west-261116-115500-1a2b3c4d │ operator │ 12:05:00Z (5m) │ deleted",
         "1m │ 1 │ v5e-16-east-spot-261116-115900-00ff00ff │ stockout: zone us-east1-c has no more capacity for machines",
         "Rejected messages: 17",
