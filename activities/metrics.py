@@ -1,4 +1,4 @@
-"""Metrics of activities and of periodic checks: evaluations, create errors, locations; on meters of the worker's runtime."""
+"""Metrics of activities: evaluations, create errors, failed listings; on the meter of the worker's runtime."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,7 +7,6 @@ from temporalio import activity
 from temporalio.common import MetricMeter
 
 from penstock.contract import metrics
-from penstock.contract.answers import LocationProblem
 from penstock.contract.inventories import WatchedLocation
 from penstock.contract.metrics import Metric
 from penstock.contract.orders import Orders
@@ -17,7 +16,7 @@ from penstock.model.decision import Decision, Tier
 Labels = tuple[str, ...]
 
 
-class _Gauges:
+class Gauges:
     """Gauges of this process. A gauge keeps its last value, so labels that disappeared are set to zero."""
 
     def __init__(self) -> None:
@@ -36,7 +35,7 @@ class EvaluationMetrics:
     """Metrics of this process's evaluations."""
 
     def __init__(self) -> None:
-        self._gauges = _Gauges()
+        self._gauges = Gauges()
 
     def record(self, cluster: str, state: AutoscalerState, decision: Decision, orders: Orders) -> None:
         """Record one evaluation; costs nothing if no metrics are exported."""
@@ -52,25 +51,6 @@ class EvaluationMetrics:
         self._gauges.set(meter, metrics.SLICES, cluster, _slices(state))
         self._gauges.set(meter, metrics.COST_PER_HOUR, cluster, {(): decision.cost_per_hour.before})
         self._gauges.set(meter, metrics.EVALUATED, cluster, {(): datetime.now(UTC).timestamp()})
-
-
-class LocationMetrics:
-    """Which locations have a problem, as every worker reads it from the autoscalers.
-
-    Evaluations do not export it: a cluster may be paused, recover or have nothing to decide for as long as a problem lasts.
-    """
-
-    def __init__(self, meter: MetricMeter) -> None:
-        self._meter = meter
-        self._gauges = _Gauges()
-        self.troubled: set[str] = set()
-        """Clusters that had a location with a problem when they were last read."""
-
-    def record(self, cluster: str, problems: Mapping[str, LocationProblem]) -> None:
-        """Record the problems of a cluster's locations, by their keys."""
-        self.troubled = self.troubled | {cluster} if problems else self.troubled - {cluster}
-        values: dict[Labels, float] = {(key, problem.kind.value): 1 for key, problem in problems.items()}
-        self._gauges.set(self._meter, metrics.LOCATION_PROBLEM, cluster, values)
 
 
 def count_create_error(provider: str, kind: str) -> None:

@@ -1,6 +1,7 @@
 """Recovery: collect the reports of all slices for a ledger that cannot be trusted, and keep every inventory running."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import Enum
 
 from temporalio import activity
@@ -15,8 +16,9 @@ from temporalio.common import (
 from temporalio.service import RPCError
 
 from activities.audit import LocationsCallback
-from activities.metrics import LocationMetrics, count_failed_look
+from activities.metrics import count_failed_look
 from activities.slice_reports import send_reports
+from activities.status_metrics import StatusMetrics
 from activities.temporal_reads import (
     gather_limited,
     inventory_id_of,
@@ -130,14 +132,14 @@ async def guard_inventories(
     *,
     task_queue: str = names.TASK_QUEUE,
     on_locations: LocationsCallback = lambda _: None,
-    metrics: LocationMetrics | None = None,
+    metrics: StatusMetrics | None = None,
 ) -> int:
     """Start every missing inventory of every cluster whose autoscaler runs; how many clusters there are.
 
-    This also restarts an inventory that an operator terminated, and records which locations have a problem. A cluster that does
-    not answer does not affect the others; the first error is raised at the end.
+    This also restarts an inventory that an operator terminated, and records the metrics of every status. A cluster that does not
+    answer does not affect the others; the first error is raised at the end.
     """
-    metrics = metrics or LocationMetrics(MetricMeter.noop)
+    metrics = metrics or StatusMetrics(MetricMeter.noop)
     clusters = [
         execution.id.removeprefix(names.autoscaler_id(""))
         async for execution in client.list_workflows(f"WorkflowType = '{names.AUTOSCALER}' AND ExecutionStatus = 'Running'")
@@ -147,7 +149,7 @@ async def guard_inventories(
         try:
             state = await last_state_of(client, cluster)
             if state is not None:
-                metrics.record(cluster, state.location_problems)
+                metrics.record(cluster, state, datetime.now(UTC))
             if state is not None and state.config is not None:
                 locations = await _locations_in_use(client, state, state.config)
                 on_locations(locations)
@@ -157,9 +159,9 @@ async def guard_inventories(
                     errors.append(RuntimeError(f"{key}: {problem}"))
         except Exception as error:  # One broken cluster must not affect the others.
             errors.append(error)
-    for cluster in metrics.troubled.difference(clusters):
+    for cluster in metrics.shown.difference(clusters):
         if not await is_running(client, names.autoscaler_id(cluster)):  # The list may lag.
-            metrics.record(cluster, {})
+            metrics.clear(cluster)
     if errors:
         raise errors[0]
     return len(clusters)

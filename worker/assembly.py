@@ -14,12 +14,12 @@ from activities.comeback import EndedAutoscalers
 from activities.doctor import DoctorActivities
 from activities.evaluate import EvaluateActivities
 from activities.handover import HandedOver
-from activities.metrics import LocationMetrics
 from activities.providers.open_providers import Providers
 from activities.provision import ProvisionActivities
 from activities.recovery import RecoveryActivities, guard_inventories
 from activities.slice_messages import CommandActivities, SliceMessages
 from activities.slice_reports import Reporter
+from activities.status_metrics import StatusMetrics
 from activities.temporal_reads import CachedReadings
 from activities.verify import VerifyActivities
 from activities.wakeups import Wakeups
@@ -138,7 +138,7 @@ def assembled(client: Client, settings: Settings) -> Assembly:
         await flush_traces(WORKER)
 
     ended = EndedAutoscalers(client, task_queue=settings.task_queue)
-    metrics = LocationMetrics(_meter(client, settings))
+    metrics = StatusMetrics(_meter(client, settings))
     guards = {
         "search attributes": SearchAttributes(client).keep,
         "ended autoscalers": ended.restart,

@@ -14,12 +14,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlrea
 from penstock.contract import names
 from penstock.contract.answers import Accepted, ClusterStatus, DecisionSummary, Done, Explanation, SlicePage
 from penstock.contract.error_codes import ErrorCode, with_code
-from penstock.contract.messages import DecisionRequest, ExplainRequest, SlicesRequest, StatusRequest
+from penstock.contract.messages import DecisionRequest, ExplainRequest, ExplainSliceRequest, SlicesRequest, StatusRequest
 from penstock.contract.orders import Orders
 from penstock.contract.problems import BadMessage, read
 from penstock.contract.requests import SendCommandsRequest, SendCommandsResult
+from penstock.contract.slice_answers import SliceExplanation
 from penstock.contract.slices import SliceCommand
-from penstock.core.answers.status import page_of, status_of
+from penstock.core.answers.status import status_of
 from penstock.core.state.events import (
     AnyEvent,
     CommandsSent,
@@ -205,10 +206,16 @@ class AutoscalerWorkflow:
         """Where a task, a gang or the tasks with a prefix are placed, or why they are not."""
         return self._answers.explanation(self._state, _request(ExplainRequest, names.EXPLAIN, request).task_id, _time_of_asking())
 
+    @workflow.query(name=names.EXPLAIN_SLICE)
+    def explain_slice(self, request: RawValue = _NO_ARGUMENT) -> SliceExplanation:
+        """Why a slice is kept, or why it goes."""
+        asked = _request(ExplainSliceRequest, names.EXPLAIN_SLICE, request)
+        return self._answers.slice_explanation(self._state, asked.slice_id, _time_of_asking())
+
     @workflow.query(name=names.SLICES)
     def slices(self, request: RawValue = _NO_ARGUMENT) -> SlicePage:
         """One page of the ledger."""
-        return page_of(self._state, _request(SlicesRequest, names.SLICES, request))
+        return self._answers.page(self._state, _request(SlicesRequest, names.SLICES, request), _time_of_asking())
 
     @workflow.query(name=names.DUMP)
     def dump(self) -> AutoscalerState:

@@ -5,17 +5,30 @@ from datetime import datetime
 from temporalio.exceptions import ApplicationError
 
 from activities.last_decisions import LAST_DECISIONS, LastDecision
-from penstock.contract.answers import TOO_LARGE, DecisionSummary, Explanation
+from penstock.contract.answers import TOO_LARGE, DecisionSummary, Explanation, SlicePage
 from penstock.contract.error_codes import ErrorCode, with_code
+from penstock.contract.messages import SlicesRequest
 from penstock.contract.problems import BadMessage
-from penstock.core.answers.as_of import QUERY_STEPS, QUICK_SECONDS, decision_as_of, decision_seconds, explain_as_of
+from penstock.contract.slice_answers import SliceExplanation
+from penstock.core.answers.about_slices import about_slices
+from penstock.core.answers.as_of import (
+    QUERY_STEPS,
+    QUICK_SECONDS,
+    decision_as_of,
+    decision_seconds,
+    explain_as_of,
+    explain_slice_as_of,
+)
 from penstock.core.answers.explain import explain
+from penstock.core.answers.explain_slice import explain_slice, needs_no_decision
 from penstock.core.answers.held import held_because
 from penstock.core.answers.remedy import BRIEF_EFFORT, remedies_for
 from penstock.core.answers.snapshot import SnapshotWithIds, snapshot_of
+from penstock.core.answers.status import page_of
 from penstock.core.answers.summary import summarize
 from penstock.core.decision.decide import decide
 from penstock.core.decision.effort import Effort, GivenUp
+from penstock.core.decision.keeping import kept_of
 from penstock.core.state.apply import apply
 from penstock.core.state.events import TimePassed
 from penstock.core.state.size_limits import exceeds_limits
@@ -55,7 +68,8 @@ class QueryAnswers:
             return decision_as_of(state, (last.view, last.decision), input_version=last.orders.input_version, now=now)
         view, decision = made
         remedies = remedies_for(view.snapshot, decision, effort=BRIEF_EFFORT)
-        return summarize(decision, view.demand, remedies, held=held_because(state, now))
+        kept = kept_of(view.snapshot, decision)
+        return summarize(decision, view.demand, remedies, kept=kept, held=held_because(state, now))
 
     def explanation(self, state: AutoscalerState, asked: str, now: datetime) -> Explanation:
         """Where a task, a gang or the tasks with a prefix are placed, or why they are not."""
@@ -63,6 +77,26 @@ class QueryAnswers:
             last = self._last(state)
             return explain_as_of(state, asked, (last.view, last.decision), input_version=last.orders.input_version, now=now)
         return explain(state, asked, made=made, effort=BRIEF_EFFORT, now=now)
+
+    def slice_explanation(self, state: AutoscalerState, slice_id: str, now: datetime) -> SliceExplanation:
+        """Why a slice is kept, or why it goes."""
+        if needs_no_decision(state, slice_id):
+            return explain_slice(state, slice_id, now=now)
+        if (made := self._decided(state, now)) is None:
+            last = self._last(state)
+            version = last.orders.input_version
+            return explain_slice_as_of(state, slice_id, (last.view, last.decision), input_version=version, now=now)
+        return explain_slice(state, slice_id, made=made, now=now)
+
+    def page(self, state: AutoscalerState, request: SlicesRequest, now: datetime) -> SlicePage:
+        """One page of the ledger; with `about` also why slices stay or go, by the last decision if that takes long."""
+        page = page_of(state, request)
+        if not request.about:
+            return page
+        made = self._decided(state, now)
+        if made is None and (last := LAST_DECISIONS.of(self._cluster, state.orders)) is not None:
+            made = (last.view, last.decision)
+        return page.model_copy(update={"about": about_slices(state, page.slices, made)})
 
     def _last(self, state: AutoscalerState) -> LastDecision:
         """The decision of the last evaluation; raises `CLUSTER_TOO_LARGE` if this process does not have it."""

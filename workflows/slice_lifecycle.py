@@ -29,7 +29,7 @@ from penstock.core.slices.lifecycle import (
 )
 from penstock.model.failures import Phase
 from penstock.model.sightings import Sighting
-from penstock.model.slices import SliceState
+from penstock.model.slices import DrainTerms, SliceState
 from workflows import policies, slice_telemetry
 from workflows.ui.slice_details import slice_timeline
 
@@ -56,7 +56,7 @@ class SliceLifecycleWorkflow:
         self._in_flight_calls = 0
         """Activities and signals in flight."""
         self._visit = 0
-        """Counts the states it was in, so that a deadline belongs to one visit. Time in a cloud's queue is a visit of its own."""
+        """Counts the states it was in, so that a deadline belongs to one visit: see `_visit_of`."""
         self._visit_began = workflow.now()
         self._shown: SliceLifecycle | None = None
         """What the search attributes and the details show."""
@@ -329,7 +329,7 @@ class SliceLifecycleWorkflow:
 
     def _apply(self, event: LifecycleEvent) -> None:
         before, self._lifecycle = self._lifecycle, advance(self._lifecycle, event)
-        if (before.state, before.queued) != (self._lifecycle.state, self._lifecycle.queued):
+        if _visit_of(before) != _visit_of(self._lifecycle):
             self._visit, self._visit_began = self._visit + 1, workflow.now()
         slice_telemetry.record(before, self._lifecycle)
 
@@ -337,6 +337,11 @@ class SliceLifecycleWorkflow:
         self._cancel_delivered = True
         self._stop_reporting = self._lifecycle.state.ended
         self._apply(Cancelled(workflow.now()))
+
+
+def _visit_of(lifecycle: SliceLifecycle) -> tuple[SliceState, bool, DrainTerms | None]:
+    """What makes a visit. Time in a cloud's queue is one of its own, and so is each drain: a newer one has its own deadline."""
+    return lifecycle.state, lifecycle.queued, lifecycle.drain
 
 
 def _is_resumed(lifecycle: SliceLifecycle) -> bool:

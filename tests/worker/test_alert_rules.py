@@ -9,7 +9,16 @@ import yaml
 
 from activities.providers.port import Unexpected
 from penstock.contract.answers import ProblemKind
-from penstock.contract.metrics import EVALUATION_FAILURES, LOCATION_FAILURES, LOCATION_PROBLEM, METRICS
+from penstock.contract.cost import Use
+from penstock.contract.metrics import (
+    EVALUATION_FAILURES,
+    LOCATION_FAILURES,
+    LOCATION_PROBLEM,
+    METRICS,
+    PRESSURE_KINDS,
+    SOURCE_HEARD,
+)
+from penstock.model.cluster import DEFAULT_IDLE_SECONDS, STALE_AFTER_IDLE_TIMEOUTS
 from workflows import policies
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -66,7 +75,17 @@ def test_the_alert_on_evaluations_fires_from_the_first_failure_until_none_is_rep
 
 
 @pytest.mark.parametrize(
-    "alert", ["PenstockDeletionOverdue", "PenstockLocationFails", "PenstockProviderDefect", "PenstockEvaluationsFail"]
+    "alert",
+    [
+        "PenstockDeletionOverdue",
+        "PenstockLocationFails",
+        "PenstockProviderDefect",
+        "PenstockEvaluationsFail",
+        "PenstockSourceSilent",
+        "PenstockIdleMoney",
+        "PenstockNotJoined",
+        "PenstockNeverReported",
+    ],
 )
 def test_the_manual_of_symptoms_says_what_to_do_about_an_alert(alert: str) -> None:
     assert alert in ALERTS
@@ -75,3 +94,21 @@ def test_the_manual_of_symptoms_says_what_to_do_about_an_alert(alert: str) -> No
 
 def test_the_alert_on_defects_is_on_the_kind_under_which_they_are_counted() -> None:
     assert f'{LOCATION_FAILURES.name}{{kind="{Unexpected.__name__}"}}' in ALERTS["PenstockProviderDefect"]["expr"]
+
+
+def test_a_source_is_silent_once_it_is_stale_by_default_and_one_that_names_nothing_is_not() -> None:
+    seconds = STALE_AFTER_IDLE_TIMEOUTS * DEFAULT_IDLE_SECONDS
+    heard = f"max by (cluster, source) ({SOURCE_HEARD.name} > 0)"
+    assert ALERTS["PenstockSourceSilent"]["expr"] == f"time() - {heard} > {seconds:.0f}"
+
+
+def test_every_use_and_every_kind_of_pressure_is_in_the_manual() -> None:
+    assert [use for use in Use if use is not Use.REQUESTED and f"`{use}`" not in MANUAL] == []
+    assert [kind for kind in PRESSURE_KINDS if f"`{kind}`" not in MANUAL] == []
+
+
+def test_a_query_of_the_manual_names_recorded_rules_and_metrics_that_exist() -> None:
+    queries = re.findall(r"^\| [^|]+ \| `([^`]*penstock[^`]*)` \|$", MANUAL, re.MULTILINE)
+    assert len(queries) > 3
+    for query in queries:
+        assert _metrics_in(query) <= BY_NAME.keys()

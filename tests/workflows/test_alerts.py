@@ -1,4 +1,4 @@
-"""Metrics that alerts are made of: locations with a problem, for as long as they have it, and evaluations that fail."""
+"""Metrics that alerts are made of: locations with a problem, silent sources, idle money, and evaluations that fail."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from activities import evaluate as evaluating
 from activities import recovery as recovering
 from activities.providers.sim import SIM_URL
 from penstock.client import AutoscalerClient
-from penstock.contract.metrics import EVALUATION_FAILURES, LOCATION_PROBLEM
+from penstock.contract.metrics import COST_BY_USE, EVALUATION_FAILURES, IDLE_COST_OF_DAY, LOCATION_PROBLEM, SOURCE_HEARD
 from penstock.model.cluster import ClusterConfig
 from tests.workflows.machine import Machine
 from tests.workflows.meters import Meters
@@ -112,5 +112,30 @@ def test_every_evaluation_that_fails_is_counted_once_whatever_its_attempts(
             now = (await autoscaler.status()).undecided
             assert now is not None
             assert counted[stage.cluster,] <= now.failures
+
+    asyncio.run(story())
+
+
+def test_a_heartbeat_renews_when_its_source_was_heard_and_idle_money_grows_though_nothing_is_evaluated(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "GUARD_SECONDS", 0.2)
+
+    async def story() -> None:
+        meters = Meters()
+        spare = group(min_slices=1, price_per_hour=3600)
+        async with staged(machine, spare, start=False) as stage, metered(stage, monkeypatch, meters) as autoscaler:
+            page = await stage.eventually(lambda: autoscaler.slices(state="READY"), lambda page: page.total)
+            source, cluster = (stage.cluster, "ray"), (stage.cluster,)
+            await autoscaler.usage({page.slices[0].id: "idle"}, source="ray")
+            await stage.eventually(
+                lambda: meters.read(COST_BY_USE), lambda seen: seen.get((stage.cluster, "small", "idle")) == 3600
+            )
+            heard = (await stage.eventually(lambda: meters.read(SOURCE_HEARD), lambda seen: seen.get(source)))[source]
+            await autoscaler.pause("so that nothing is evaluated")
+            spent = meters.of(IDLE_COST_OF_DAY)[cluster]
+            await stage.workflow.signal("report", {"source": "ray"})
+            await stage.eventually(lambda: meters.read(SOURCE_HEARD), lambda seen: seen[source] > heard)
+            await stage.eventually(lambda: meters.read(IDLE_COST_OF_DAY), lambda seen: seen[cluster] > spent)
 
     asyncio.run(story())

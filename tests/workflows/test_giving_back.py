@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from penstock.contract.answers import ClusterStatus
-from penstock.model.slices import DrainCause, Slice, SliceState
+from penstock.model.slices import DrainCause, DrainTerms, Slice, SliceState
 from tests.workflows.machine import Machine
 from tests.workflows.stage import Stage, group
 from tests.workflows.test_configuration import changed
@@ -76,6 +78,50 @@ def test_an_idle_slice_that_nobody_confirms_is_deleted_at_the_deadline_and_a_bus
     played(machine, story, group(min_slices=2, timeouts={"drain": "5s"}, **LONG))
 
 
+def test_a_confirmation_that_is_too_late_for_its_drain_is_refused_and_the_newer_drain_goes_on(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await ready(stage, "small", 1)
+        (slice_id,) = await ids(stage)
+        await used(stage, [slice_id], "busy")
+        await stage.autoscaler.drain(slice_id)
+        (old,) = (await stage.autoscaler.status()).drains
+        await stage.autoscaler.cancel_drain(slice_id)
+        await stage.autoscaler.drain(slice_id)
+        await stage.autoscaler.confirm_drain(old)
+        status = await stage.eventually(stage.autoscaler.status, lambda status: status.rejected)
+        (new,) = status.drains
+        assert (old.number, new.number) == (1, 2)
+        assert f"drain 1 of '{slice_id}' is over, and drain 2 is under way" in status.rejected[-1].problem
+        assert await ids(stage) == [slice_id]
+        await stage.autoscaler.confirm_drain(new)
+        await stage.eventually(lambda: ids(stage), lambda found: slice_id not in found)
+
+    played(machine, story, group(min_slices=1, **LONG))
+
+
+def test_an_operators_drain_over_an_idle_one_is_shown_and_carried_out_on_the_same_terms(machine: Machine) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.autoscaler.submit_demand(tasks(1, cpu=4))
+        await ready(stage, "small", 1)
+        (slice_id,) = await ids(stage)
+        await stage.autoscaler.submit_demand([])
+        await used(stage, [slice_id], "idle")
+        await stage.eventually(lambda: ids(stage, state="DRAINING"), lambda found: found == [slice_id])
+        await stage.autoscaler.drain(slice_id, cause="noisy fan")
+        (shown,) = (await stage.autoscaler.status()).drains
+
+        async def terms() -> DrainTerms | None:
+            return (await stage.autoscaler.lifecycle(slice_id)).drain
+
+        drain = await stage.eventually(terms, lambda drain: drain is not None and drain.number == 2)
+        assert drain == DrainTerms(cause=shown.cause, number=shown.number, deadline=shown.deadline)
+        await stage.autoscaler.submit_demand(tasks(1, cpu=4, name="again"))
+        await stage.eventually(stage.cloud.ever_made, lambda made: len(made) == 2)
+        assert draining(await stage.autoscaler.status()) == [slice_id], "demand takes no drain of an operator back"
+
+    played(machine, story, group(**SOON))
+
+
 def test_a_slice_in_the_cloud_s_queue_that_nothing_wants_is_called_off(machine: Machine) -> None:
     async def story(stage: Stage) -> None:
         await stage.autoscaler.submit_demand(tasks(1, cpu=4))
@@ -123,7 +169,7 @@ def test_slices_of_a_removed_group_leave_when_they_are_idle(machine: Machine) ->
     played(machine, story, group(min_slices=1, **SOON))
 
 
-def test_idle_time_is_kept_when_the_workflow_continues_as_new(machine_of_short_runs: Machine) -> None:
+def test_idle_time_and_what_it_has_cost_are_kept_when_the_workflow_continues_as_new(machine_of_short_runs: Machine) -> None:
     async def story(stage: Stage) -> None:
         await ready(stage, "small", 1)
         (slice_id,) = await ids(stage)
@@ -139,5 +185,9 @@ def test_idle_time_is_kept_when_the_workflow_continues_as_new(machine_of_short_r
         await stage.eventually(stage.workflow.describe, lambda described: described.run_id != run)
         kept = await piece()
         assert (kept.id, kept.state, kept.idle_since) == (slice_id, SliceState.READY, since)
+        status = await stage.autoscaler.status()
+        assert status.now is not None
+        assert since is not None
+        assert status.idle_cost_of_day == pytest.approx((status.now - since).total_seconds(), abs=0.01)
 
-    played(machine_of_short_runs, story, group(min_slices=1, **LONG))
+    played(machine_of_short_runs, story, group(min_slices=1, price_per_hour=3600, **LONG))

@@ -103,7 +103,7 @@ def test_updates_that_meet_the_end_of_a_run_are_each_answered_and_take_effect_on
             spread = len([count for count in done if count])
         assert spread >= 3
         standing = (await stage.autoscaler.status()).standing
-        assert sorted(standing) == sorted(owners)
+        assert [request.owner for request in standing] == sorted(owners)
 
     played(machine_of_short_runs, story, group(max_slices=20))
 

@@ -67,7 +67,7 @@ def test_rejected_messages_are_kept_with_their_problem_and_change_nothing(machin
         await stage.autoscaler.submit_demand(tasks(1))
         await send(stage, "demand", '{"tsks": []}')
         await send(stage, "usage", "7")
-        await send(stage, "pressure", '{"queued": 3}')
+        await send(stage, "pressure", '{"pressure": {"small": {"queued": 3, "running": 1, "capacity": 2, "slices": 1}}}')
         await send(stage, "dmand", "[]")
         await send(stage, "confirm_drain")
         await send(stage, "slices_reported", "{}", "{}")
@@ -75,7 +75,7 @@ def test_rejected_messages_are_kept_with_their_problem_and_change_nothing(machin
         status = await stage.eventually(stage.autoscaler.status, lambda status: status.rejected_in_all == 7)
         problems = rejected(status)
         assert problems["demand"] == "tsks: unknown key; did you mean tasks?"
-        assert "not supported yet" in problems["pressure"]
+        assert problems["pressure"].startswith("pressure.small: small is driven by the tasks that are placed on it")
         assert "did you mean demand?" in problems["dmand"]
         assert set(problems) == {"demand", "usage", "pressure", "dmand", "confirm_drain", "slices_reported", "location_reported"}
         await ready(stage, "small", 1)

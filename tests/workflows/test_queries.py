@@ -9,6 +9,8 @@ from temporalio.exceptions import ApplicationError
 from activities.last_decisions import LAST_DECISIONS, LastDecision
 from penstock.contract.answers import TaskStatus
 from penstock.contract.error_codes import ErrorCode, split_code
+from penstock.contract.messages import SlicesRequest
+from penstock.contract.slice_answers import SliceOutlook
 from penstock.core.answers.evaluate import Evaluation, evaluate
 from penstock.core.state.apply import apply
 from penstock.core.state.events import Decided
@@ -45,6 +47,8 @@ def test_where_it_is_not_the_last_decision_of_this_process_answers(cluster: str)
     assert (explained.as_of, explained.status) == (NOW, TaskStatus.PLACED)
     assert explained.text.startswith("As of the last evaluation at 12:00:00 UTC, 0s ago: Task t ")
     assert answers.decision(now, NOW).as_of == NOW
+    assert answers.slice_explanation(now, "s", NOW).as_of == NOW
+    assert answers.page(now, SlicesRequest(about=True), NOW).about["s"].why == "demand"
     LAST_DECISIONS.forget(cluster)
 
 
@@ -52,6 +56,10 @@ def test_without_it_the_query_is_refused_and_says_what_to_do(cluster: str) -> No
     now, _ = evaluated(1.5)
     with pytest.raises(ApplicationError) as refused:
         QueryAnswers(cluster).decision(now, NOW)
+    with pytest.raises(ApplicationError):
+        QueryAnswers(cluster).slice_explanation(now, "s", NOW)
+    assert QueryAnswers(cluster).slice_explanation(now, "other", NOW).status is SliceOutlook.GONE
+    assert QueryAnswers(cluster).page(now, SlicesRequest(about=True), NOW).about["s"].why == ""
     code, message = split_code(refused.value.message)
     assert code is ErrorCode.CLUSTER_TOO_LARGE
     assert "(about 1.5 s)" in message

@@ -1,5 +1,6 @@
 """A slice ends: drained, no longer wanted, lost, or overdue."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ from temporalio.exceptions import ApplicationErrorCategory
 from temporalio.worker import Worker
 
 from penstock.contract import names
-from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, SliceLifecycle
+from penstock.contract.slices import CancelDrainCommand, ConfirmEmptyCommand, DrainCommand, SliceLifecycle
 from penstock.model.failures import FailureKind, Phase
-from penstock.model.slices import SliceState
+from penstock.model.slices import DrainTerms, SliceState
 from tests.activities.waiting import until
 from tests.workflows.machine import Machine
 from tests.workflows.slice_stage import SliceStage, played, reported
@@ -208,6 +209,25 @@ def test_the_last_look_ends_even_if_the_cloud_never_answers(machine: Machine) ->
         )
         looks = await until(lambda: piece.scheduled(names.OBSERVE), bool, seconds=SECONDS)
         assert [look.schedule_to_close_timeout.ToTimedelta() for look in looks] == [LAST_LOOK]
+
+    played(machine, story)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1.0, 3.0), (3600.0, 1.0)])
+def test_a_drain_that_replaces_another_ends_at_its_own_deadline(machine: Machine, first: float, second: float) -> None:
+    async def story(stage: SliceStage) -> None:
+        piece = await stage.begin(stage.spec(), state=SliceState.READY, create_accepted=True)
+        begun = datetime.now(UTC)
+        ends = {number: begun + timedelta(seconds=seconds) for number, seconds in ((1, first), (2, second))}
+        for number, cause in ((1, "idle"), (2, "operator")):
+            terms = DrainTerms(cause=cause, number=number, force=cause == "operator", deadline=ends[number])
+            await piece.send(DrainCommand(slice_id=piece.spec.slice_id, terms=terms))
+            await piece.until(lambda lifecycle: lifecycle.cause == cause)  # noqa: B023 - awaited in this iteration
+        lifecycle = await piece.ended()
+        idle, operator, deleting, _ = lifecycle.transitions[-4:]
+        assert [line.state for line in (idle, operator, deleting)] == [SliceState.DRAINING] * 2 + [SliceState.DELETING]
+        assert (deleting.at - ends[2]).total_seconds() >= -0.01
+        assert lifecycle.cause == "operator"
 
     played(machine, story)
 

@@ -245,10 +245,13 @@ def test_queries_take_plain_json_and_answer_a_mistake_with_the_field_and_the_fix
         assert (await stage.workflow.query(names.EXPLAIN, {"task_id": "task-0"}))["status"] != "unknown"
         assert (await stage.workflow.query(names.STATUS))["cluster"] == stage.cluster
         assert (await stage.workflow.query(names.SLICES, {"group": "small", "page_size": 1}))["page"] == 1
+        assert (await stage.workflow.query(names.EXPLAIN_SLICE, "nobody"))["status"] == "gone"
+        assert await mistake(names.EXPLAIN_SLICE) == "bad_input: explain_slice: slice_id: is missing; add it"
         assert await mistake(names.EXPLAIN) == "bad_input: explain: task_id: is missing; add it"
         assert "task: unknown key; did you mean task_id?" in await mistake(names.EXPLAIN, {"task": "task-0"})
         assert "slices: page_size: should be 1000 or less, not 5000" in await mistake(names.SLICES, {"page_size": 5000})
-        assert "status: since: should be a whole number, not 'yesterday'" in await mistake(names.STATUS, {"since": "yesterday"})
+        assert "status: since: 'yesterday' is not a number" in await mistake(names.STATUS, {"since": "yesterday"})
+        assert "slices: state: should be 'REQUESTING', 'BOOTING'" in await mistake(names.SLICES, {"state": "redy"})
         assert "decision: task: unknown key" in await mistake(names.DECISION, {"task": "a"})
 
     played(machine, story)
