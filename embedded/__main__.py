@@ -24,15 +24,16 @@ SIM, GCP_EMULATOR = "sim", "gcp-emulator"
 
 
 class _Example(NamedTuple):
-    """What `--provider` chooses: a cluster, demand that suits it, and a data directory."""
+    """What `--provider` chooses: a cluster, a data directory, demand that suits it, and a controller that runs its tasks."""
 
     cluster: Path
     demand: Path
     data_dir: Path
+    controller: Path | None = None
 
 
 _EXAMPLES = {
-    SIM: _Example(Path("examples/cluster.yaml"), Path("examples/demand.json"), DATA_DIR),
+    SIM: _Example(Path("examples/cluster.yaml"), Path("examples/demand.json"), DATA_DIR, Path("examples/controller.py")),
     GCP_EMULATOR: _Example(Path("examples/cluster-gcp.yaml"), Path("examples/demand-gcp.json"), GCP_DATA_DIR),
 }
 _SCENARIO = Path("examples/sim.yaml")
@@ -86,21 +87,23 @@ def main(*, provider: str, data: Path | None, cluster_file: Path | None, scenari
         fail(error, MISUSED)
     example = _EXAMPLES[provider]
     cluster = cluster_file or example.cluster
+    suited = _example_of(cluster)
     options = Options(
         DataDir(data or example.data_dir),
         cluster,
         scenario or (_SCENARIO if _SCENARIO.exists() else None),
         emulate_google=provider == GCP_EMULATOR,
-        demand_file=_demand_for(cluster),
+        demand_file=suited and suited.demand,
+        controller=suited and suited.controller,
         port=port,
         ui_port=ui_port,
     )
     run_and_exit(launch(options, settings), failures=(StartFailed, Ended))
 
 
-def _demand_for(cluster: Path) -> Path | None:
-    """Demand that suits the cluster, if it is one of the examples."""
-    return next((example.demand for example in _EXAMPLES.values() if example.cluster.resolve() == cluster.resolve()), None)
+def _example_of(cluster: Path) -> _Example | None:
+    """The example that the cluster is of, if it is of one."""
+    return next((example for example in _EXAMPLES.values() if example.cluster.resolve() == cluster.resolve()), None)
 
 
 if __name__ == "__main__":

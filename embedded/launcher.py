@@ -47,6 +47,8 @@ class Options(NamedTuple):
     emulate_google: bool = False
     demand_file: Path | None = None
     """Tasks that suit the cluster, if it is one of the examples."""
+    controller: Path | None = None
+    """A program that runs these tasks, if there is one."""
     port: int = TEMPORAL_PORT
     ui_port: int = TEMPORAL_UI_PORT
 
@@ -104,7 +106,8 @@ async def _run(options: Options, config: ClusterConfig, settings: Settings) -> N
         unchanged = await _reported(f"cluster {config.cluster}", _start(autoscaler, config), f"from {options.cluster_file}")
         options.data_dir.write_notes(address=address, namespace=NAMESPACE, ui=ui, sim=os.environ.get(SIM_URL))
         changed = None if unchanged else options.cluster_file
-        click.echo(welcome(options.data_dir, address=address, ui=ui, demand=options.demand_file, changed=changed))
+        suitable = {"demand": options.demand_file, "controller": options.controller}
+        click.echo(welcome(options.data_dir, address=address, ui=ui, changed=changed, **suitable))
         await _watch((server, *clouds))
 
 

@@ -8,11 +8,13 @@ from embedded.data_dir import DataDir
 from penstock.local_service import DATA_DIR, GCP_DATA_DIR
 
 
-def welcome(data_dir: DataDir, *, address: str, ui: str, demand: Path | None, changed: Path | None) -> str:
+def welcome(
+    data_dir: DataDir, *, address: str, ui: str, demand: Path | None, controller: Path | None, changed: Path | None
+) -> str:
     """The text. Its commands work as printed in another terminal of the same directory.
 
-    `demand` is a file that suits the cluster, if there is one. `changed` is a cluster file that differs from the cluster's active
-    configuration.
+    `demand` is a file that suits the cluster, and `controller` a program that runs its tasks, if there are any. `changed` is a
+    cluster file that differs from the cluster's active configuration.
     """
     penstock, temporal = _command("penstock"), _command("temporal")
     exports = [] if _has_notes(data_dir) else [f"export TEMPORAL_ADDRESS={address}"]
@@ -24,6 +26,7 @@ def welcome(data_dir: DataDir, *, address: str, ui: str, demand: Path | None, ch
         *(f"  {line}" for line in exports),
         f"  {penstock} status --watch",
         f"  {penstock} demand submit {demand or 'FILE'}",
+        *([] if controller is None else [f"  {_command('python')} {controller}"]),
         f"  {penstock} slices",
         f"  {penstock} verify",
         f"  {temporal} --config-file {data_dir.temporal_config} workflow list",
