@@ -10,7 +10,7 @@ from penstock.contract.problems import BadMessage
 from penstock.core.state.signals import read_signal
 from penstock.core.state.state import AutoscalerState
 from penstock.core.state.updates import read_update
-from tests.bad_input.generate import CLUSTER
+from tests.bad_input.valid import CLUSTER
 
 AT = datetime(2026, 11, 17, 5, tzinfo=UTC)
 GROUP: dict[str, Any] = {"name": "a", "host": {"cpu": 1}, "max_slices": 10**9}
