@@ -10,6 +10,7 @@ from temporalio.service import RPCError
 
 from bench.chaos.cluster import HOST_CPUS
 from penstock.client import AutoscalerClient, ClientError
+from penstock.contract.messages import Confirmation
 from penstock.model.slices import SliceState
 
 TICK_SECONDS = 0.7
@@ -65,8 +66,9 @@ class Controller:
             await self.autoscaler.submit_demand(wanted)
         slices = [piece async for piece in self.autoscaler.all_slices()]
         ready = [piece.id for piece in slices if piece.state is SliceState.READY]
-        draining = [piece.id for piece in slices if piece.state is SliceState.DRAINING]
-        await self.autoscaler.report(wanted, usage=self._usage(ready), confirmed=draining)
+        drained = [(piece.id, piece.drain.number) for piece in slices if piece.state is SliceState.DRAINING and piece.drain]
+        emptied = [Confirmation(slice_id=slice_id, number=number) for slice_id, number in drained]
+        await self.autoscaler.report(wanted, usage=self._usage(ready), confirmed=emptied)
         if not self.calm:
             await self._give_back(ready)
 
