@@ -42,9 +42,9 @@ test: $(ALL) ## Run the tests
 check: test check-laws check-input format lint types contracts ## Run everything that CI runs
 
 check-laws: $(ALL) ## Check the laws of decisions on many more examples
-	LAW_EXAMPLES=200 $(BIN)/python -m pytest -q tests/core/decision tests/core/test_silence.py -k "law or silence"
+	LAW_EXAMPLES=200 $(BIN)/python -m pytest -q tests/core/decision tests/core/elastic tests/core/test_silence.py -k "law or silence or machine"
 
-check-input: $(ALL) ## Give 10,000 bad files, messages and command lines to their readers
+check-input: $(ALL) ## Give 10,000 bad files, messages, queries and command lines to their readers
 	$(BIN)/python -m tests.bad_input
 
 format: $(ALL) ## Check the format
