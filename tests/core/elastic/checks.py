@@ -99,13 +99,15 @@ class Checks:
                 if piece.joined:
                     self.report(f"{what} although a source has named it")
                 return
+            case DrainCause.ABOVE_MAXIMUM if piece.is_unclaimed:
+                return
         usage = state.usage.get(piece.id)
         if usage is None:
             self.report(f"{what} although nobody has named it")
         elif not all(host.idle for host in usage):
             self.report(f"{what} although its last word is that it works")
         self._judge_words(state, piece, what, event)
-        if drain.cause is DrainCause.IDLE:
+        if drain.cause == DrainCause.IDLE:
             self._judge_demand(state, piece, what, event.orders.at)
 
     def _judge_words(self, state: AutoscalerState, piece: Slice, what: str, event: Decided) -> None:
