@@ -21,6 +21,8 @@ class Launch(Value):
     """The source whose demand it is for, if it is for demand."""
     replaces: str = ""
     """The slice that drains once this one is READY."""
+    home: str = ""
+    """The group that its demand prefers."""
 
 
 class OnReady(Value):

@@ -54,6 +54,7 @@ class Cause(StrEnum):
     WARM = "warm"
     PRESSURE = "pressure"
     REPLACEMENT = "replacement"
+    RETURN_HOME = "return home"
 
 
 class Outcome(StrEnum):
@@ -100,7 +101,7 @@ class Unmet(Value):
 class LaunchRequest(NamedTuple):
     """An order for slices of one group, and the source whose demand they are for; a gang's are ordered together or not at all.
 
-    `replaces` is the slice that drains once the ordered one is READY.
+    `replaces` is the slice that drains once the ordered one is READY; `home` the group that the demand prefers to this one.
     """
 
     group: str
@@ -108,6 +109,7 @@ class LaunchRequest(NamedTuple):
     cause: Cause
     source: str = ""
     replaces: str = ""
+    home: str = ""
 
 
 class Deferred(Value):
@@ -132,6 +134,8 @@ class Drain(Value):
     """What the cause does not say: the money that is saved, the kind of a notice."""
     force: bool = False
     idle_since: Moment | None = None
+    deadline: Moment | None = None
+    """Set by a notice of the cloud; otherwise the drain timeout of the group counts."""
 
 
 class KeptCode(StrEnum):
@@ -172,6 +176,10 @@ class KeptCode(StrEnum):
     """Its group was stocked out, so it is hard to get back."""
     REPLACEMENT = "replacement"
     """Its replacement is not READY yet."""
+    NO_REPLACEMENT = "no_replacement"
+    """It is to be replaced, and the group that would replace it cannot add a slice now."""
+    REPLACES = "replaces"
+    """It replaces a slice: it waits until that one drains, and then for the work that moves here."""
     BUDGET = "budget"
     WINDOW = "window"
     TAKEN_BACK = "taken_back"

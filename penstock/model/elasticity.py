@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from penstock.model.units import Seconds, parse_count
+from penstock.model.units import Count, Moment, Seconds, parse_count
 from penstock.model.value import Value
 
 DEFAULT_GROW_SECONDS = 0.0
@@ -21,6 +21,8 @@ DEFAULT_UNAVAILABLE = 1
 """Slices that may drain at a time to be replaced: work has to move each time, so one after another unless allowed otherwise."""
 DEFAULT_SETTLE_SECONDS = 1800.0
 """How long things must have been quiet before slices move to a better place: as long as the longest backoff of a stockout."""
+MOST_DOUBLINGS = 10
+"""The settle time of a group doubles with each failed return, up to a thousand times: three weeks by default."""
 
 _MINUTES_OF_A_DAY = 24 * 60
 _PERCENTAGE = re.compile(r"([0-9]{1,3}) ?%")
@@ -131,6 +133,17 @@ class ReturnHome(Value):
 
     settle_seconds: Seconds = Field(default=DEFAULT_SETTLE_SECONDS, alias="settle")
     """How long the better group must have been without a failure or preemption. Doubles with each failed return."""
+
+
+class Setback(Value):
+    """When a slice of a group failed or was preempted last, and how many of the last failures were of returning slices."""
+
+    at: Moment
+    failed_returns: Count = 0
+
+    def settled_at(self, settle_seconds: float) -> datetime:
+        """From when slices may return to the group: the settle time doubles with each failed return."""
+        return self.at + timedelta(seconds=settle_seconds * (1 << min(self.failed_returns, MOST_DOUBLINGS)))
 
 
 class Consolidation(Value):

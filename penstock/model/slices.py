@@ -177,6 +177,7 @@ class SliceChanges(TypedDict, total=False):
     left: LeftBehind | None
     fingerprint: str
     replaces: str
+    home: str
     idle_since: datetime | None
     unneeded_since: datetime | None
     degraded_since: datetime | None
@@ -230,6 +231,8 @@ class Slice(Value):
     """The fingerprint that its group had when it was ordered. If it is empty, how the slice was made is not known."""
     replaces: str = ""
     """The slice that drains once this one is READY."""
+    home: str = ""
+    """The group that the demand it was launched for prefers, if that group could not add slices then."""
     idle_since: Moment | None = None
     """Since when usage says that all its hosts are idle, counted from the first such report after it became READY."""
     unneeded_since: Moment | None = None

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Workload
+from penstock.model.elasticity import Setback
 from penstock.model.pressure import PressureState
 from penstock.model.slices import Health, RecentLaunch, Slice, SliceUsage, StandingRequest
 from penstock.model.units import Count, Moment
@@ -41,6 +42,8 @@ class Snapshot(Value):
     """Requests that slices which are not known yet may meet already: nothing is launched for them, and nothing given back."""
     stockouts: dict[str, Moment] = Field(default_factory=dict)
     """When each group was last out of stock."""
+    setbacks: dict[str, Setback] = Field(default_factory=dict)
+    """When each group last lost a slice or failed to create one: slices return to it once it has settled."""
     pressure: dict[str, PressureState] = Field(default_factory=dict)
     """What reports of pressure said of the groups that they drive."""
     launched: tuple[RecentLaunch, ...] = ()

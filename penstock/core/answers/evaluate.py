@@ -57,6 +57,7 @@ def evaluate(
                 cause=request.cause,
                 source=request.source,
                 replaces=request.replaces,
+                home=request.home,
             )
             for request in requests
             for _ in range(request.slices)

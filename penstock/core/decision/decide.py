@@ -30,7 +30,7 @@ from penstock.core.decision.resources import smallest
 from penstock.core.decision.strategies import Strategy, strategies
 from penstock.core.decision.take_back import busy_slices_taken_back, reclaimed, without_drains
 from penstock.model.cluster import Placement
-from penstock.model.decision import Cause, Code, Decision, Placed, Span, Unmet, Withheld
+from penstock.model.decision import Cause, Code, Decision, KeptCode, Placed, Span, Unmet, Withheld
 from penstock.model.gc_pause import gc_paused
 from penstock.model.shape import GangPlacement, Shape
 from penstock.model.slices import Slice
@@ -50,9 +50,10 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
     """
     planner, busy = _planner_of(snapshot, effort)
     plan, standing = planner.plan()
+    unreplaced = _order_replacements(plan)
     units, cancelled = reclaimed(plan)
     split = apply_launch_limits(plan, units)
-    giving_back = give_back(plan, standing, planner.holds)
+    giving_back = give_back(plan, standing, planner.holds, unreplaced)
     unmet = _explain_unmet(plan, planner.reasons, planner.holds)
     groups = describe_groups(plan, split, unmet)
     return Decision.model_construct(
@@ -69,7 +70,7 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
         cancelled_drains=(*busy, *cancelled),
         unneeded=giving_back.unneeded,
         desired={plan.fleet.groups[g].name: each.desired for g, each in plan.wanted.items() if each.desired is not None},
-        withheld=tuple(Withheld(piece.id, keep.code, keep.until) for piece, keep in giving_back.kept),
+        withheld=giving_back.withheld,
         holding=plan.holding(),
         standing_slices={group.name: slices for group, slices in zip(plan.fleet.groups, standing.slices, strict=True) if slices},
         waiting_since=giving_back.waiting_since,
@@ -183,6 +184,7 @@ class _Planner:
                 if not tried or not effort.is_short():
                     tried.append(self._place(opened, strategy))
         found = min(tried, key=lambda planned: planned.plan.price(by_cost=placement is Placement.COST))
+        found.plan.expect_moved_work()
         open_spares(found.plan, found.standing.slices, keep_bins=bool(self.holds))
         for each in tried:
             self.tried = list(map(max, self.tried, each.plan.headroom.most_charged))
@@ -249,6 +251,12 @@ class _Planner:
         refused = {outcome.owner for outcome in planned.standing.outcomes if not outcome.met}
         items = [item for request in self.fleet.snapshot.standing if request.owner in refused for item in request.wants]
         return [*gangs, *(item.alone() for item in items)]
+
+
+def _order_replacements(plan: Plan) -> dict[str, Withheld]:
+    """Order what replaces slices, once demand is placed; returns the slices whose groups have no headroom left for that."""
+    refused = (piece for piece, g, cause in plan.fleet.replacements.orders if not plan.replace(piece, g, cause))
+    return {piece.id: Withheld(piece.id, KeptCode.NO_REPLACEMENT) for piece in refused}
 
 
 def _explain_unmet(plan: Plan, reasons: Reasons, holds: Holds) -> tuple[Unmet, ...]:

@@ -16,9 +16,15 @@ class Kind(IntEnum):
     """Kinds of slices on which nothing works, in the order in which they go."""
 
     NOT_JOINED = 0
-    NOT_STARTED = 1
-    ON_ITS_WAY = 2
-    IDLE = 3
+    RESERVED = 1
+    """It is on its way to replace another slice."""
+    NOT_STARTED = 2
+    ON_ITS_WAY = 3
+    IDLE = 4
+
+
+_NO_CAPACITY = (Kind.NOT_JOINED, Kind.RESERVED)
+"""Kinds of slices that do not count towards the minimum of their group."""
 
 
 class MayGo(NamedTuple):
@@ -52,14 +58,14 @@ def above_maximums(snapshot: Snapshot, groups: Sequence[ScaleGroup], have: Have,
             staying.append(each)
             continue
         above[each.group] -= 1
-        serving[each.group] -= each.kind is not Kind.NOT_JOINED
+        serving[each.group] -= each.kind not in _NO_CAPACITY
         going.append(each.piece)
     most = snapshot.config.max_slices
     left = 0 if most is None else have.total - len(going) - most
     for kind, piece, g in staying:
         if left <= 0:
             break
-        if g != REMOVED and kind is not Kind.NOT_JOINED:
+        if g != REMOVED and kind not in _NO_CAPACITY:
             if serving[g] <= groups[g].min_slices:
                 continue
             serving[g] -= 1

@@ -14,6 +14,7 @@ from penstock.core.decision.heads import heads
 from penstock.core.decision.match import Matcher, in_rank_order
 from penstock.core.decision.patience import patience_end
 from penstock.core.decision.protections import protected_slices, protection_ends, takes_no_work
+from penstock.core.decision.replacement import Replacements
 from penstock.model.cluster import ScaleDown, ScaleGroup
 from penstock.model.elasticity import Drive
 from penstock.model.slices import HostState, HostUsage, Slice, SliceState, SliceUsage
@@ -23,15 +24,15 @@ from penstock.model.snapshot import Snapshot
 class SliceCounts:
     """The slices of one group, counted by lifecycle phase."""
 
-    __slots__ = ("busy", "in_flight", "leaving", "ready", "stalled", "unclaimed")
+    __slots__ = ("busy", "in_flight", "leaving", "ready", "reserved", "stalled", "unclaimed")
 
     def __init__(self) -> None:
-        self.ready = self.busy = self.in_flight = self.stalled = self.unclaimed = self.leaving = 0
+        self.ready = self.busy = self.in_flight = self.stalled = self.unclaimed = self.reserved = self.leaving = 0
 
     @property
     def total(self) -> int:
         """All slices that count against the group's maximum, the cluster's and the pool."""
-        return self.ready + self.in_flight + self.stalled + self.unclaimed + self.leaving
+        return self.ready + self.in_flight + self.stalled + self.unclaimed + self.reserved + self.leaving
 
 
 class Fleet:
@@ -52,6 +53,9 @@ class Fleet:
         """When a slice counts differently without any event: patience with it ends, it is given up, or no longer kept."""
         self.protected = protected_slices(snapshot)
         """The ids of slices that no decision drains."""
+        self.replacements = Replacements(snapshot, self.groups, self.number, self.protected)
+        """Slices that are to be replaced, and those that are there to replace them."""
+        self.deadlines += self.replacements.moments
         self.given_up: list[Slice] = []
         """Slices that have been unclaimed for `unclaimed_after`."""
         self.reclaimable: list[list[Slice]] = [[] for _ in self.groups]
@@ -63,10 +67,12 @@ class Fleet:
         self.serving = 0
         """Slices that are not leaving, those of removed groups included."""
         self._unclaimed: list[tuple[Slice, int]] = []
+        self._reserved: list[tuple[Slice, int]] = []
         self._placeable: list[tuple[Slice, int, SliceUsage | None]] = []
         self._returning: list[tuple[Slice, int, SliceUsage | None]] = []
+        leaving = self.replacements.leaving
         for piece in snapshot.slices:
-            self.serving += not is_leaving(piece)
+            self.serving += not is_leaving(piece) and piece.id not in leaving
             g = self.number.get(piece.group)
             if g is not None:
                 self._count(piece, g)
@@ -85,12 +91,19 @@ class Fleet:
         counts = self.counts[g]
         if is_leaving(piece):
             counts.leaving += 1
+            if piece.id in self.replacements.drains:
+                return
             if piece.reclaimable and not takes_no_work(piece) and self._is_by_pressure(g):
                 self.reclaimable[g].append(piece)
             elif piece.reclaimable and piece.id in self.snapshot.usage and not takes_no_work(piece):
                 (self.reclaimable if self._is_idle(piece, g) else self.busy_drains)[g].append(piece)
             if piece.state.in_flight and piece.queued:
                 self._stalled(piece, g)  # only to record its deadline, from which on its group is blocked even if it drains
+        elif piece.id in self.replacements.leaving:
+            counts.leaving += 1
+        elif piece.id in self.replacements.reserved:
+            counts.reserved += 1
+            self._reserved.append((piece, g))
         elif piece.state.in_flight and self._stalled(piece, g):
             counts.stalled += 1
             self.stalled.append((piece, g))
@@ -121,8 +134,8 @@ class Fleet:
         for piece in self.given_up:
             given_up[self.number[piece.group]] += 1
         serving = [counts.ready + counts.in_flight + counts.stalled for counts in self.counts]
-        unclaimed = [counts.unclaimed - gone for counts, gone in zip(self.counts, given_up, strict=True)]
-        have = Have([*map(sum, zip(serving, unclaimed, strict=True))], serving, self.serving - len(self.given_up))
+        others = [counts.unclaimed - gone + counts.reserved for counts, gone in zip(self.counts, given_up, strict=True)]
+        have = Have([*map(sum, zip(serving, others, strict=True))], serving, self.serving - len(self.given_up))
         within = all(count <= group.max_slices for count, group in zip(have.counted, self.groups, strict=True))
         if within and (most is None or have.total <= most):
             return []
@@ -132,6 +145,7 @@ class Fleet:
     def _may_go(self) -> Iterator[MayGo]:
         """Slices on which nothing works: not joined, on their way, or idle by a fresh word and not a protected head."""
         yield from (MayGo(Kind.NOT_JOINED, piece, g) for piece, g in self._unclaimed)
+        yield from (MayGo(Kind.RESERVED, piece, g) for piece, g in self._reserved if piece.state.in_flight)
         for piece, g in (*self.stalled, *((piece, g) for piece, g, _ in self._placeable)):
             if piece.state.in_flight:
                 yield MayGo(Kind.ON_ITS_WAY if piece.started else Kind.NOT_STARTED, piece, g)
@@ -192,6 +206,8 @@ class Fleet:
             self.counts[g].stalled -= piece.id in slice_ids
         for piece, g in self._unclaimed:
             self.counts[g].unclaimed -= piece.id in slice_ids
+        for piece, g in self._reserved:
+            self.counts[g].reserved -= piece.id in slice_ids
         for piece in self.excess:
             g = self.number.get(piece.group, REMOVED)
             if g != REMOVED:
@@ -274,6 +290,7 @@ class Fleet:
     def whole_bins(self) -> tuple[list[SliceBin], list[SliceBin]]:
         """READY slices and slices in flight as if nothing ran on them: the capacity that standing requests are measured on."""
         elsewhere = self._leaving_now | {piece.id for piece, _, _ in self._returning}
+        elsewhere |= {*self.replacements.leaving, *self.replacements.reserved}
         ready = [
             self.number[piece.group]
             for piece in self.snapshot.slices

@@ -147,9 +147,9 @@ def _open_whole(plan: Plan, cursor: ShapeCursor, g: int, headroom: int, run: int
         return 0
     taken = len(_take_empties(plan, cursor, g)) if empties else 0
     if taken:
-        plan.charge(((g, each - taken),), 1, Cause.DEMAND, plan.source_of(run))
+        plan.charge(((g, each - taken),), 1, Cause.DEMAND, plan.source_of(run), home=plan.home_of(cursor, g))
     if gangs > bool(taken):
-        plan.charge(((g, each),), gangs - bool(taken), Cause.DEMAND, plan.source_of(run))
+        plan.charge(((g, each),), gangs - bool(taken), Cause.DEMAND, plan.source_of(run), home=plan.home_of(cursor, g))
     plan.required[g] += gangs * each - taken
     plan.assign(run, first, gangs, g, Tier.NEW, opened=True)
     return gangs
@@ -294,7 +294,8 @@ def _settle(plan: Plan, cursor: ShapeCursor, site: _Site, run: int) -> SliceBin:
         parts: dict[int, int] = {}
         for slice_bin in site.opened:
             parts[slice_bin.group] = parts.get(slice_bin.group, 0) + 1
-        plan.charge(tuple(parts.items()), 1, Cause.DEMAND, plan.source_of(run))
+        home = plan.home_of(cursor, next(iter(parts))) if len(parts) == 1 else ""
+        plan.charge(tuple(parts.items()), 1, Cause.DEMAND, plan.source_of(run), home=home)
     for host, tasks in site.hosts:
         plan.take(host, cursor, tasks)
     plan.add_in_flight(site.opened)

@@ -1,5 +1,6 @@
 """Give slices back: the drains that a finished plan orders, and the slices on their way that it does not need."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import NamedTuple
@@ -7,11 +8,11 @@ from typing import NamedTuple
 from penstock.core.decision.floors import StandingResult
 from penstock.core.decision.held_for_gangs import held_for_gangs
 from penstock.core.decision.holds import Holds
-from penstock.core.decision.keeps import Keep, Keeping
+from penstock.core.decision.keeps import Keeping
 from penstock.core.decision.plan import Plan
 from penstock.core.decision.pressure import victims
 from penstock.core.decision.surplus import surpluses
-from penstock.model.decision import Drain
+from penstock.model.decision import Drain, Withheld
 from penstock.model.left_behind import LeftBehind
 from penstock.model.slices import DrainCause, Slice, SliceState
 
@@ -22,20 +23,25 @@ MOST_DRAINS = 500
 class GiveBack(NamedTuple):
     """Slices to drain; slices on their way that nothing needs; and when the next drain is due, if nothing else changes.
 
-    `kept` are slices that groups could spare and that something keeps; `waiting_since` says since when gangs wait, by shape.
+    `withheld` are slices that could go and that something keeps; `waiting_since` says since when gangs wait, by shape.
     """
 
     drains: tuple[Drain, ...]
     unneeded: tuple[str, ...]
     next_at: datetime | None
-    kept: tuple[tuple[Slice, Keep], ...]
+    withheld: tuple[Withheld, ...]
     waiting_since: dict[str, datetime]
 
 
-def give_back(plan: Plan, standing: StandingResult, holds: Holds) -> GiveBack:
-    """What the plan leaves over, unless something keeps it."""
-    snapshot = plan.fleet.snapshot
+def give_back(plan: Plan, standing: StandingResult, holds: Holds, unreplaced: Mapping[str, Withheld]) -> GiveBack:
+    """What the plan leaves over, unless something keeps it, and what drains to be replaced.
+
+    `unreplaced` are slices whose replacements could not be ordered after all.
+    """
+    snapshot, replacements = plan.fleet.snapshot, plan.fleet.replacements
     due = _Due(snapshot.now)
+    for drain in replacements.drains.values():
+        due.replace(drain)
     for piece in plan.fleet.given_up:
         due.call_off(piece, DrainCause.UNCLAIMED, force=True)
     for piece in plan.fleet.excess:
@@ -56,13 +62,16 @@ def give_back(plan: Plan, standing: StandingResult, holds: Holds) -> GiveBack:
     _judge_removed_groups(plan, due)
     drains = due.drains()
     moments = [*due.moments, *keeping.moments]
-    if len(drains) > MOST_DRAINS:
+    waiting = replacements.waiting | unreplaced
+    kept = {piece.id: Withheld(piece.id, keep.code, keep.until) for piece, keep in keeping.kept} | waiting
+    going = {drain.slice_id for drain in drains}
+    if len(drains) > MOST_DRAINS or unreplaced:  # Others may use what these were counted for.
         moments.append(snapshot.now + timedelta(seconds=snapshot.config.evaluation.interval_seconds))
     return GiveBack(
         drains=drains[:MOST_DRAINS],
         unneeded=tuple(due.unneeded),
         next_at=min(moments, default=None),
-        kept=tuple(keeping.kept),
+        withheld=tuple(each for slice_id, each in kept.items() if slice_id not in going),
         waiting_since=gangs.waiting_since,
     )
 
@@ -76,6 +85,10 @@ class _Due:
         self._now = now
         self._at_once: dict[str, Drain] = {}
         self._idle: list[tuple[datetime, float, str, Drain]] = []
+
+    def replace(self, drain: Drain) -> None:
+        """Drain at once, because another slice takes its place or the cloud takes the slice."""
+        self._at_once.setdefault(drain.slice_id, drain)
 
     def call_off(self, piece: Slice, cause: DrainCause, *, force: bool = False) -> None:
         """Drain at once."""

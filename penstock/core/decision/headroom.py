@@ -173,13 +173,23 @@ class Headroom:
         pool = self._pool_of[g]
         return left if pool is None else min(left, self._pool[pool] // self._chips[g])
 
+    def may_add(self, g: int) -> bool:
+        """Whether the group may add a new slice."""
+        return self._new(g) > 0
+
+    def order_new(self, g: int) -> None:
+        """Charge one new slice of the group, also if draining ones could be taken back."""
+        self._charge(g, 1)
+
     def order(self, g: int, slices: int) -> None:
         """Take slices of the group, draining ones first, and charge the new ones; a negative number returns them."""
         reclaimed = min(slices, self.back(g)) if slices > 0 else min(0, slices + self._charged[g])
         self._back[g] -= reclaimed
         self._back_in_all -= reclaimed
         self.taken_back[g] += reclaimed
-        charged = slices - reclaimed
+        self._charge(g, slices - reclaimed)
+
+    def _charge(self, g: int, charged: int) -> None:
         self._charged[g] += charged
         self.most_charged[g] = max(self.most_charged[g], self._charged[g])
         self._group[g] -= charged

@@ -21,7 +21,12 @@ def heads(snapshot: Snapshot, groups: Collection[str]) -> dict[str, str]:
 def age_order(piece: Slice, position: int, now: datetime) -> tuple[datetime, int]:
     """How slices compare by age, the oldest first.
 
-    The age of a slice is in its id. After a recovery the ledger has slices in another order than they were made in. Of those
-    whose age is not known, the first in the ledger is the oldest.
+    After a recovery the ledger has slices in another order than they were made in. Of those whose age is not known, the first in
+    the ledger is the oldest.
     """
-    return ordered_at(piece.id) or piece.created_at or now, position
+    return made_at(piece) or now, position
+
+
+def made_at(piece: Slice) -> datetime | None:
+    """When the slice was made: its id says so, or the cloud did if its id does not."""
+    return ordered_at(piece.id) or piece.created_at

@@ -62,6 +62,7 @@ class _View:
         self.unneeded = set(decision.unneeded)
         self.excess = set[str]() if self.observes else {piece.id for piece in self.fleet.excess}
         self._returning = set(decision.cancelled_drains)
+        self._replacements = self.fleet.replacements
         self._described = {group.name: group for group in decision.groups}
         self._groups: dict[int, _Group] = {}
         self._wanted = wanted_slices(self.fleet)
@@ -78,7 +79,8 @@ class _View:
         found: list[list[Slice]] = [[] for _ in self.fleet.groups]
         for piece in self.fleet.snapshot.slices:
             g = self.fleet.number.get(piece.group)
-            if g is not None and piece.id not in self.excess and not is_leaving(piece) and not takes_no_work(piece):
+            leaves = piece.id in self.excess or piece.id in self._replacements.leaving or is_leaving(piece)
+            if g is not None and not leaves and not takes_no_work(piece) and piece.id not in self._replacements.reserved:
                 found[g].append(piece)
         return found
 
@@ -97,7 +99,11 @@ class _View:
             return []
         g = self.fleet.number.get(piece.group)
         protections = self._protections(piece)
-        if g is None:
+        if piece.id in self._replacements.waiting:
+            return [*protections, self._to_be_replaced(piece)]
+        if piece.id in self._replacements.reserved or self._receives_work(piece):
+            found = [_Why(KeptCode.REPLACES, texts.replaces(piece.replaces))]
+        elif g is None:
             found = self._of_removed_group(piece, drain)
         elif g in self._wanted:
             found = self._of_driven_group(piece, g, drain)
@@ -107,6 +113,24 @@ class _View:
             return found
         told = {why.code for why in found}
         return [*(why for why in protections if why.code not in told), *(why for why in found if why.code is not KeptCode.LATER)]
+
+    def _to_be_replaced(self, piece: Slice) -> _Why:
+        """It goes once its replacement, the budget or the window allows it."""
+        item = self.withheld.get(piece.id) or self._replacements.waiting[piece.id]
+        reason = self._replacements.reasons[piece.id]
+        return _Why(item.code, texts.to_be_replaced(reason.cause, item), None)
+
+    def _receives_work(self, piece: Slice) -> bool:
+        """Whether nothing is placed on the slice, and the work of a draining slice moves to it."""
+        old = self._by_id.get(piece.replaces) if piece.replaces else None
+        if old is None or not old.state.was_ready or piece.id in self.decision.holding:
+            return False
+        works = any(not host.idle for host in self.snapshot.usage.get(piece.id, ()))
+        return (is_leaving(old) or old.id in self._replacements.leaving) and not works
+
+    @cached_property
+    def _by_id(self) -> dict[str, Slice]:
+        return {piece.id: piece for piece in self.snapshot.slices}
 
     def _protections(self, piece: Slice) -> list[_Why]:
         found = []

@@ -24,13 +24,19 @@ LATER = "the decision orders as many drains as it may; the next one goes on"
 LAUNCHING = "its group launches slices in this decision, and gives none back"
 KEEPS_PLACE = "it keeps its place in the cloud's queue (keep_queued)"
 UNCONFIRMED = "nobody confirmed that it is empty when it drained last, and no newer report of pressure has come"
+_TO_BE_REPLACED = {
+    KeptCode.REPLACEMENT: "its replacement is not READY yet",
+    KeptCode.NO_REPLACEMENT: "no replacement can be ordered now, so it goes once it is idle",
+    KeptCode.BUDGET: "max_unavailable other slices are drained or replaced now",
+    KeptCode.WINDOW: "its drain begins in the window, from {}",
+    KeptCode.UNCONFIRMED: "nobody confirmed that it is empty when it drained last, so it goes once it is idle",
+    KeptCode.HEAD: "the head of its group goes last",
+    KeptCode.OBSERVE: "scale_down is observe, so no replacement is ordered",
+}
 _WITHHELD = {
     KeptCode.HEAD: "it is the oldest READY slice of its group, which stays to the last",
     KeptCode.UNTRIED: "demand or a standing request that may need it was not placed, or cannot be known yet",
     KeptCode.STOCKOUT: "its group was out of stock, so it is hard to get back",
-    KeptCode.REPLACEMENT: "its replacement is not READY yet",
-    KeptCode.BUDGET: "the disruption budget is spent",
-    KeptCode.WINDOW: "voluntary drains begin only in the window",
     KeptCode.DO_NOT_DISRUPT: DO_NOT_DISRUPT,
     KeptCode.PROTECTED: "an operator keeps it",
 }
@@ -111,6 +117,17 @@ def idle(since: datetime, timeout: float) -> str:
 def unneeded(since: datetime, cancel_after: float) -> str:
     """A slice on its way that nothing needs, and that is not unneeded for long enough."""
     return f"nothing has needed it since {clock(since)}, less than {format_seconds(cancel_after)}"
+
+
+def to_be_replaced(cause: str, item: Withheld) -> str:
+    """A slice that is to be replaced, and what it waits for."""
+    opens = "" if item.until is None else clock(item.until)
+    return f"it is to be replaced ({cause}), and {_TO_BE_REPLACED[item.code].format(opens)}"
+
+
+def replaces(slice_id: str) -> str:
+    """A slice that takes the place of another."""
+    return f"it takes the place of {slice_id}, whose work moves here"
 
 
 def withheld(snapshot: Snapshot, piece: Slice, item: Withheld) -> str:

@@ -84,7 +84,8 @@ def apply_launch_limits(plan: Plan, units: Sequence[Unit]) -> LaunchSplit:
         deferring = deferring or (None if spare else limit)
         for g, slices in unit.parts:
             if admitted:
-                _append(launches, LaunchRequest(plan.fleet.groups[g].name, slices * admitted, unit.cause, unit.source))
+                group = plan.fleet.groups[g].name
+                _append(launches, LaunchRequest(group, slices * admitted, unit.cause, unit.source, unit.replaces, unit.home))
             if limit is not None:
                 key = (g, limit.name, limit.message)
                 deferred[key] = deferred.get(key, 0) + slices * (unit.times - admitted)
@@ -96,7 +97,7 @@ def apply_launch_limits(plan: Plan, units: Sequence[Unit]) -> LaunchSplit:
 
 
 def _append(launches: list[LaunchRequest], launch: LaunchRequest) -> None:
-    """Merge a launch with the one before it if group, cause and source are equal; the order of launches stays."""
+    """Merge a launch with the one before it if all but the number of slices is equal; the order of launches stays."""
     if launches and launches[-1]._replace(slices=launch.slices) == launch:
         launches[-1] = launch._replace(slices=launches[-1].slices + launch.slices)
     else:

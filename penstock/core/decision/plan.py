@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from penstock.core.decision.bins import HostBin, SliceBin, is_unreported
 from penstock.core.decision.cursors import ShapeCursor
-from penstock.core.decision.fleet import Fleet
+from penstock.core.decision.fleet import Fleet, is_leaving
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.host_index import HostIndex
 from penstock.core.decision.match import Candidates
 from penstock.core.decision.pressure import Wanted
+from penstock.model.cluster import Placement
 from penstock.model.decision import Cause, Tier
 from penstock.model.resources import Vector
 from penstock.model.slices import Slice
@@ -23,13 +24,16 @@ ROUNDED = 9
 class Unit(NamedTuple):
     """Slices that are launched together or not at all: one slice, or all slices of a gang; repeated `times` times.
 
-    `source` is the source whose demand they are for; empty if they are for no demand, or for that of several sources.
+    `source` is the source whose demand they are for; empty if they are for no demand, or for that of several sources. `home` is
+    the group that the demand prefers to this one; `replaces` the slice that a replacement is for.
     """
 
     parts: tuple[tuple[int, int], ...]
     times: int
     cause: Cause
     source: str = ""
+    home: str = ""
+    replaces: str = ""
 
 
 class Assignment(NamedTuple):
@@ -93,6 +97,8 @@ class Plan:
         """Searches made for slices on trial."""
         self.beyond_effort = False
         """Whether a slice was bought without comparing every group, because the budget for that was spent."""
+        self.expecting: set[str] = set()
+        """Slices that hold no entry, and that the work of a draining slice moves to."""
         self.untried: set[int] = set()
         """Runs of which some entries were not tried, because the effort of the whole evaluation was spent."""
 
@@ -109,7 +115,8 @@ class Plan:
 
     def holding(self) -> dict[str, int]:
         """Tasks that are placed on existing slices, by slice id; 0 for a gang that takes whole slices."""
-        return {piece.id: each.tasks for piece, each in chain(self.ready_slices, self.arriving_slices) if each.used}
+        held = ((piece.id, each) for piece, each in chain(self.ready_slices, self.arriving_slices) if each.used)
+        return {slice_id: each.tasks for slice_id, each in held if each.tasks or slice_id not in self.expecting}
 
     def add_ready(self, bins: Iterable[SliceBin]) -> None:
         """Add READY slices, in the order in which they are listed."""
@@ -138,12 +145,43 @@ class Plan:
         for g, slices in parts * times:
             self.add_in_flight(self.fleet.new_bin(g) for _ in range(slices))
 
-    def charge(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "") -> None:
+    def charge(
+        self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "", *, home: str = ""
+    ) -> None:
         """Order slices without adding bins: slices that no later entry may use."""
         for g, slices in parts:
             self.headroom.order(g, slices * times)
             self.opened[g] += slices * times
-        self.units.append(Unit(parts, times, cause, source))
+        self.units.append(Unit(parts, times, cause, source, home))
+
+    def replace(self, piece: Slice, g: int, cause: Cause) -> bool:
+        """Order a slice that takes the place of another; returns whether the group may add one."""
+        if not self.headroom.may_add(g):
+            return False
+        self.headroom.order_new(g)
+        self.opened[g] += 1
+        self.units.append(Unit(((g, 1),), 1, cause, replaces=piece.id))
+        return True
+
+    def home_of(self, cursor: ShapeCursor, g: int) -> str:
+        """The group that a shape prefers to the one that a slice is opened in; empty if that is the same.
+
+        Only `priority` has an order of preference.
+        """
+        order = cursor.candidates.order
+        if self.fleet.snapshot.config.placement is not Placement.PRIORITY or not order or order[0] == g:
+            return ""
+        return self.fleet.groups[order[0]].name
+
+    def expect_moved_work(self) -> None:
+        """Count slices as required on which nothing is placed yet, and to which the work of a draining slice moves."""
+        slices, leaving = self.fleet.snapshot.slices, self.fleet.replacements.leaving
+        moving = {piece.id for piece in slices if piece.state.was_ready and (is_leaving(piece) or piece.id in leaving)}
+        for piece, each in chain(self.ready_slices, self.arriving_slices) if moving else ():
+            if piece.replaces in moving and not (each.used or each.busy):
+                each.used = True
+                self.required[each.group] += 1
+                self.expecting.add(piece.id)
 
     def source_of(self, *runs: int) -> str:
         """The source of the runs; empty if they have several, or none."""

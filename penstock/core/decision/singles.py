@@ -77,7 +77,7 @@ def _open_for(plan: Plan, cursor: ShapeCursor, g: int, headroom: int, run: int, 
     per_slice = per_host * group.hosts_per_slice
     slices = min(headroom, -(-count // per_slice))
     placed = min(count, slices * per_slice)
-    plan.charge(((g, 1),), slices, Cause.DEMAND, plan.source_of(run))
+    plan.charge(((g, 1),), slices, Cause.DEMAND, plan.source_of(run), home=plan.home_of(cursor, g))
     bins = [plan.fleet.new_bin(g) for _ in range(slices)]
     left = placed
     for host in (host for slice_bin in bins for host in slice_bin.hosts):

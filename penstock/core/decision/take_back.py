@@ -27,7 +27,7 @@ def _without_reclaimed(unit: Unit, left: list[int]) -> Iterator[Unit]:
                 parts.append((g, slices - back))
         times -= 1
         if parts:
-            yield Unit(tuple(parts), 1, unit.cause)
+            yield unit._replace(parts=tuple(parts), times=1)
     if times:
         yield unit._replace(times=times)
 
