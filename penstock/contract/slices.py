@@ -32,6 +32,12 @@ class SliceSpec(Value):
     """Why it was launched: demand, minimum, warm, …; `adopted` if an audit found it in the cloud."""
     source: str = ""
     """The source for whose demand it was launched."""
+    fingerprint: str = ""
+    """What it is made with, as a digest."""
+    replaces: str = ""
+    """The slice that it takes the place of."""
+    home: str = ""
+    """The group that its demand prefers."""
 
 
 class Transition(Value):
@@ -158,6 +164,9 @@ class SliceReport(WireMessage):
     """Why it was launched."""
     source: str = ""
     """For whose demand."""
+    fingerprint: str = ""
+    replaces: str = ""
+    home: str = ""
     drain: DrainTerms | None = None
     """Set while it drains."""
     ended_drain: EndedDrain | None = None

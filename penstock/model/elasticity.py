@@ -146,6 +146,15 @@ class Setback(Value):
         return self.at + timedelta(seconds=settle_seconds * (1 << min(self.failed_returns, MOST_DOUBLINGS)))
 
 
+def after_setback(last: Setback | None, rules: ReturnHome, at: datetime, *, returned: bool) -> Setback:
+    """The setback after another failure of a group; `returned` if it was a slice that returned there.
+
+    Failed returns are forgotten once the group has been quiet for twice as long as it had to settle.
+    """
+    known = 0 if last is None or at > last.at + 2 * (last.settled_at(rules.settle_seconds) - last.at) else last.failed_returns
+    return Setback(at=at, failed_returns=known + returned)
+
+
 class Consolidation(Value):
     """When busy slices are emptied, because what runs on them fits elsewhere for less money."""
 

@@ -50,6 +50,8 @@ class FailureKind(StrEnum):
     GONE = "gone"
     UNCLAIMED = "unclaimed"
     """It became READY, and no controller has named it."""
+    DEGRADED = "degraded"
+    """Its controller says that one of its hosts is degraded, and it stayed so."""
 
 
 LONGEST_WAIT_SECONDS = 86400.0

@@ -59,6 +59,7 @@ def snapshot_of(state: AutoscalerState, effort: Effort | None = None) -> Snapsho
         standing=tuple(request for request in standing if request.owner not in in_doubt),
         standing_in_doubt=tuple(request for request in standing if request.owner in in_doubt),
         stockouts=state.stockouts,
+        setbacks=state.setbacks,
         pressure=pressure_now(state),
         launched=state.launched,
         unseen_slices=unseen_slices(state, state.config) if unlisted else 0,

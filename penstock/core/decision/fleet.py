@@ -90,15 +90,7 @@ class Fleet:
     def _count(self, piece: Slice, g: int) -> None:
         counts = self.counts[g]
         if is_leaving(piece):
-            counts.leaving += 1
-            if piece.id in self.replacements.drains:
-                return
-            if piece.reclaimable and not takes_no_work(piece) and self._is_by_pressure(g):
-                self.reclaimable[g].append(piece)
-            elif piece.reclaimable and piece.id in self.snapshot.usage and not takes_no_work(piece):
-                (self.reclaimable if self._is_idle(piece, g) else self.busy_drains)[g].append(piece)
-            if piece.state.in_flight and piece.queued:
-                self._stalled(piece, g)  # only to record its deadline, from which on its group is blocked even if it drains
+            self._count_leaving(piece, g)
         elif piece.id in self.replacements.leaving:
             counts.leaving += 1
         elif piece.id in self.replacements.reserved:
@@ -127,6 +119,17 @@ class Fleet:
         else:
             counts.in_flight += 1
             self._placeable.append((piece, g, None))
+
+    def _count_leaving(self, piece: Slice, g: int) -> None:
+        self.counts[g].leaving += 1
+        if piece.id in self.replacements.drains:
+            return
+        if piece.reclaimable and not takes_no_work(piece) and self._is_by_pressure(g):
+            self.reclaimable[g].append(piece)
+        elif piece.reclaimable and piece.id in self.snapshot.usage and not takes_no_work(piece):
+            (self.reclaimable if self._is_idle(piece, g) else self.busy_drains)[g].append(piece)
+        if piece.state.in_flight and piece.queued:
+            self._stalled(piece, g)  # only to record its deadline, from which on its group is blocked even if it drains
 
     def _above_maximums(self) -> list[Slice]:
         """Slices that leave at once because a maximum was lowered. Those that are given up make room, too."""

@@ -1,6 +1,5 @@
 """Give slices back: the drains that a finished plan orders, and the slices on their way that it does not need."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import NamedTuple
@@ -33,7 +32,7 @@ class GiveBack(NamedTuple):
     waiting_since: dict[str, datetime]
 
 
-def give_back(plan: Plan, standing: StandingResult, holds: Holds, unreplaced: Mapping[str, Withheld]) -> GiveBack:
+def give_back(plan: Plan, standing: StandingResult, holds: Holds, unreplaced: dict[str, Withheld]) -> GiveBack:
     """What the plan leaves over, unless something keeps it, and what drains to be replaced.
 
     `unreplaced` are slices whose replacements could not be ordered after all.

@@ -1,4 +1,4 @@
-"""Why a slice is to be replaced: a notice of the cloud, a degraded host, its age, or that its group makes slices otherwise now."""
+"""Why a slice is to be replaced: the cloud gives notice, a host is degraded, it is too old, or its group changed since."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple

@@ -145,9 +145,7 @@ class Plan:
         for g, slices in parts * times:
             self.add_in_flight(self.fleet.new_bin(g) for _ in range(slices))
 
-    def charge(
-        self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "", *, home: str = ""
-    ) -> None:
+    def charge(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "", *, home: str = "") -> None:
         """Order slices without adding bins: slices that no later entry may use."""
         for g, slices in parts:
             self.headroom.order(g, slices * times)

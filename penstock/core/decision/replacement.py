@@ -38,8 +38,9 @@ class Due(NamedTuple):
     def drain(self, *, idle: bool) -> Drain:
         """The order to drain it; of an idle slice only as long as it stays idle."""
         cause, detail, deadline = self.reason
-        since = self.piece.idle_since if idle else None
-        return Drain(slice_id=self.piece.id, group=self.piece.group, cause=cause, detail=detail, deadline=deadline, idle_since=since)
+        piece = self.piece
+        since = piece.idle_since if idle else None
+        return Drain(slice_id=piece.id, group=piece.group, cause=cause, detail=detail, deadline=deadline, idle_since=since)
 
 
 class Order(NamedTuple):
@@ -73,7 +74,9 @@ class Replacements:
         self._heads = frozenset(heads(snapshot, {group.name for group in groups if _has_head(group)}).values())
         self._replaced = {} if self._observes else self._find_replaced()
         due = self._due()
-        self._pairs = {each.piece.id: new for each in due if (new := self._replaced.get(each.piece.id)) and not _waits_for_news(each)}
+        settled = {each.piece.id for each in due if not _waits_for_news(each)}
+        self._pairs = {slice_id: new for slice_id, new in self._replaced.items() if slice_id in settled}
+        """Replacements that are there already, by the id of the slice that each replaces."""
         self._count_pairs(due)
         for each in due:
             self.reasons[each.piece.id] = each.reason

@@ -44,12 +44,12 @@ def next_return(snapshot: Snapshot, number: Mapping[str, int], replaced: Mapping
     moments: list[datetime] = []
     fresh: Returning | None = None
     for each in _candidates(snapshot, number):
-        missing = [home for piece, home in each.members if not _is_at(replaced.get(piece.id), snapshot, home, number)]
+        missing = [home for piece, home in each.members if not _is_at(replaced.get(piece.id), home, number)]
         if any(room(home) < missing.count(home) for home in missing):
             continue
         if len(missing) < len(each.members):
             return NextReturn(each)
-        settled = max((_settled_at(snapshot, rules, home) for home in _homes(snapshot, each)), default=snapshot.now)
+        settled = max(_settled_at(snapshot, rules, piece.home) for piece, _ in each.members)
         if settled > snapshot.now:
             moments.append(settled)
         elif fresh is None:
@@ -61,13 +61,9 @@ def _returns(piece: Slice) -> bool:
     return piece.state.live and piece.drain is not None and piece.drain.known_cause is DrainCause.RETURN_HOME
 
 
-def _is_at(new: Slice | None, snapshot: Snapshot, home: int, number: Mapping[str, int]) -> bool:
+def _is_at(new: Slice | None, home: int, number: Mapping[str, int]) -> bool:
     """Whether a replacement is there already, in the group to return to."""
     return new is not None and number.get(new.group) == home
-
-
-def _homes(snapshot: Snapshot, each: Returning) -> Iterator[str]:
-    return (piece.home for piece, _ in each.members)
 
 
 def _settled_at(snapshot: Snapshot, rules: ReturnHome, home: str) -> datetime:

@@ -88,6 +88,7 @@ def _config_applied(state: AutoscalerState, event: ConfigApplied) -> Changes:
         "config_revision": state.config_revision + 1,
         "blocks": after_config(state.blocks, state.config, event.config),
         "stockouts": {name: at for name, at in state.stockouts.items() if name in after},
+        "setbacks": {name: each for name, each in state.setbacks.items() if name in after and event.config.return_home},
         "location_problems": unlisted.after_config(state.location_problems, event.config),
         "pressure": pressure.after_config(state.pressure, event.config),
         "used_old_config": (),

@@ -20,7 +20,7 @@ from penstock.core.state.protections import protected_now
 from penstock.core.state.state import AutoscalerState, Changes, drains_after_loss
 from penstock.model.cluster import DEFAULT_DRAIN_SECONDS, ClusterConfig
 from penstock.model.decision import Drain
-from penstock.model.slices import DrainCause, DrainTerms, Slice, SliceState, SliceUsage
+from penstock.model.slices import DrainCause, DrainTerms, HostState, Slice, SliceState, SliceUsage
 
 CLOSING = "the cluster is deleted"
 """The cause of the drains of a cluster that is deleted."""
@@ -98,8 +98,12 @@ def number_of(piece: Slice) -> int | None:
 
 
 def returning(piece: Slice) -> Slice:
-    """The slice after its drain was cancelled: it serves as soon as it has heard so."""
-    return piece.changed(drain=None, idle_since=None, returning=piece.state.was_ready)
+    """The slice after its drain was cancelled: it serves as soon as it has heard so.
+
+    One that was on its way home stays: what needed it would need it again.
+    """
+    home = "" if piece.drain is not None and piece.drain.known_cause is DrainCause.RETURN_HOME else piece.home
+    return piece.changed(drain=None, idle_since=None, returning=piece.state.was_ready, home=home)
 
 
 def after_config(state: AutoscalerState, slices: Sequence[Slice], config: ClusterConfig) -> Changes:
@@ -202,6 +206,7 @@ def after_usage(
         since = piece.idle_since
         if piece.id in named:
             since = (None if piece.id in anew else since) or at if _is_idle(piece, usage) else None
+            piece = _degraded(piece, usage, at)
         if since != piece.idle_since:
             command = None if piece.idle_since and since else _on_idleness(piece, idle=since is not None)
             outbox += [] if command is None else [command]
@@ -210,6 +215,14 @@ def after_usage(
         slices.append(piece)
     changes["slices"], changes["outbox"] = tuple(slices), tuple(outbox)
     return found
+
+
+def _degraded(piece: Slice, usage: Mapping[str, SliceUsage], at: datetime) -> Slice:
+    """The slice with the time since which one of its hosts is degraded."""
+    is_degraded = any(host.state is HostState.DEGRADED for host in usage.get(piece.id, ()))
+    if is_degraded is (piece.degraded_since is not None):
+        return piece
+    return piece.changed(degraded_since=at if is_degraded else None)
 
 
 def _is_idle(piece: Slice, usage: Mapping[str, SliceUsage]) -> bool:

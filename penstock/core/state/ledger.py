@@ -10,13 +10,16 @@ from penstock.core.state import drains, pressure
 from penstock.core.state.blocks import after_deletion, after_failure, after_ready
 from penstock.core.state.drains import closing_terms, number_of, to_close, to_count_anew
 from penstock.core.state.events import Decided, LaunchesDropped, SlicesReported, SlicesStarted
-from penstock.core.state.state import AutoscalerState, Changes, drains_after_loss, forget, kept_addresses
+from penstock.core.state.state import AutoscalerState, Block, Changes, drains_after_loss, forget, kept_addresses
 from penstock.model.cluster import ClusterConfig, ScaleGroup
-from penstock.model.failures import FailureKind
+from penstock.model.decision import Cause
+from penstock.model.elasticity import after_setback
+from penstock.model.failures import Failure, FailureKind
 from penstock.model.slices import DrainCause, DrainTerms, RecentLaunch, Slice, SliceChanges, SliceState
 
 KEPT_FAILURES = 20
 """Failures shown in the status: enough to see a pattern, few enough to read."""
+_DEGRADED = Failure(kind=FailureKind.DEGRADED, message="one of its hosts was degraded for too long")
 
 
 def decided(state: AutoscalerState, event: Decided) -> Changes:
@@ -30,6 +33,9 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
     stale = orders.config_revision != state.config_revision
     if stale or orders.recover or state.paused is not None or state.closing or state.is_held:
         return kept
+    ordered_in = {launch.group for launch in orders.launches}
+    groups = (group for group in state.config.groups if group.name in ordered_in) if state.config else ()
+    fingerprints = {group.name: group.fingerprint for group in groups}
     fresh = [
         Slice(
             id=launch.slice_id,
@@ -38,7 +44,9 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
             since=event.at,
             cause=launch.cause,
             source=launch.source,
+            fingerprint=fingerprints.get(launch.group, ""),
             replaces=launch.replaces,
+            home=launch.home,
             started=False,
         )
         for launch in orders.launches
@@ -47,7 +55,20 @@ def decided(state: AutoscalerState, event: Decided) -> Changes:
     given_back = drains.carried_out(state, orders, event.at)
     slices, ordered = (*given_back["slices"], *fresh), (*state.launched, *launched(fresh, event.at))
     driven = pressure.decided(state, orders.desired, event.at)
-    return kept | given_back | {"slices": slices, "launched": ordered, "pressure": driven}
+    blocks = _after_degraded(state, given_back["slices"], event.at)
+    return kept | given_back | {"slices": slices, "launched": ordered, "pressure": driven, "blocks": blocks}
+
+
+def _after_degraded(state: AutoscalerState, slices: Sequence[Slice], at: datetime) -> tuple[Block, ...]:
+    """The blocks once degraded slices drain: they count as failures of their groups, so that replacements back off."""
+    blocks, config = state.blocks, state.config
+    for piece in slices:
+        begins = piece.drain is not None and piece.drain.cause == DrainCause.DEGRADED and state.by_id[piece.id].drain is None
+        group = config.group(piece.group) if begins and config else None
+        if config is not None and group is not None:
+            since = piece.since or at
+            blocks = after_failure(blocks, _DEGRADED, group, at=at, ordered_at=since, age=at - since, backoff=config.backoff)
+    return blocks
 
 
 def launched(slices: Sequence[Slice], at: datetime) -> list[RecentLaunch]:
@@ -86,6 +107,7 @@ class _LedgerUpdate:
         self._addresses = sum(len(piece.hosts) for piece in state.slices)
         self._blocks = state.blocks
         self._stockouts = dict(state.stockouts)
+        self._setbacks = dict(state.setbacks)
         self._recent_failures: list[RecentFailure] = []
         self._gone: set[str] = set()
         self._commands: list[SliceCommand] = []
@@ -137,6 +159,9 @@ class _LedgerUpdate:
             state=report.state,
             cause=report.launched_for,
             source=report.source,
+            fingerprint=report.fingerprint,
+            replaces=report.replaces,
+            home=report.home,
             location=None if configured else report.location,
             drain=report.drain,
         ).changed(**reported)
@@ -171,11 +196,14 @@ class _LedgerUpdate:
         elif report.state.ended:
             self._blocks = after_deletion(self._blocks, group, failure=report.failure)
         if before is not None and before.state is not SliceState.DELETING:
-            self._count_failure(config, group, report)
+            self._count_failure(config, group, before, report)
 
-    def _count_failure(self, config: ClusterConfig, group: ScaleGroup, report: SliceReport) -> None:
+    def _count_failure(self, config: ClusterConfig, group: ScaleGroup, before: Slice, report: SliceReport) -> None:
         if report.failure is None:
             return
+        if config.return_home is not None:
+            last, returned = self._setbacks.get(group.name), before.cause == Cause.RETURN_HOME
+            self._setbacks[group.name] = after_setback(last, config.return_home, self._at, returned=returned)
         came: datetime = report.created_at or report.ordered_at
         self._blocks = after_failure(
             self._blocks,
@@ -202,6 +230,7 @@ class _LedgerUpdate:
             "blocks": self._blocks,
             "drains_ordered": self._drains_ordered,
             "stockouts": self._stockouts,
+            "setbacks": self._setbacks,
             "recent_failures": (*state.recent_failures, *self._recent_failures)[-KEPT_FAILURES:],
         }
 

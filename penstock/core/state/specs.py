@@ -45,7 +45,8 @@ def _spec(config: ClusterConfig, piece: Slice) -> SliceSpec | None:
     """From the configuration; for an adopted slice of a group that is not configured, from what the audit found."""
     group = config.group(piece.group)
     if group is not None:
-        return spec_of(config, group, piece.id, piece.cause, location=piece.location, source=piece.source)
+        made = {"source": piece.source, "fingerprint": piece.fingerprint, "replaces": piece.replaces, "home": piece.home}
+        return spec_of(config, group, piece.id, piece.cause, location=piece.location).model_copy(update=made)
     if not piece.adopted or piece.location is None:
         return None
     return SliceSpec(
@@ -59,7 +60,7 @@ def _spec(config: ClusterConfig, piece: Slice) -> SliceSpec | None:
 
 
 def spec_of(
-    config: ClusterConfig, group: ScaleGroup, slice_id: str, cause: str, *, location: Location | None = None, source: str = ""
+    config: ClusterConfig, group: ScaleGroup, slice_id: str, cause: str, *, location: Location | None = None
 ) -> SliceSpec:
     """A slice of a configured group, as ordered now; `location` is where it is if the group is configured elsewhere."""
     return SliceSpec(
@@ -73,7 +74,6 @@ def spec_of(
         queued=group.queued,
         timeouts=group.timeouts,
         cause=cause,
-        source=source,
     )
 
 

@@ -15,6 +15,7 @@ from penstock.core.state.spending import IdleCost, idle_in, idle_rate
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Demand
 from penstock.model.demand_builder import joined, without
+from penstock.model.elasticity import Setback
 from penstock.model.failures import FailureKind
 from penstock.model.ledger import Ledger, UsageTable
 from penstock.model.packed import Ids, pack_ids
@@ -209,6 +210,8 @@ class AutoscalerState(Value):
     """What operators ordered for single slices, by slice id. It outlives the ledger until a recovery has found them again."""
     stockouts: dict[str, Moment] = Field(default_factory=dict)
     """When each group was last out of stock."""
+    setbacks: dict[str, Setback] = Field(default_factory=dict)
+    """When each group last lost a slice or failed to create one, since slices may return home."""
     pressure: dict[str, PressureState] = Field(default_factory=dict)
     """What reports of pressure said, by the group that they drive."""
     used_old_config: tuple[str, ...] = ()
@@ -313,6 +316,7 @@ class Changes(TypedDict, total=False):
     standing: dict[str, StandingRequest]
     protections: dict[str, Protection]
     stockouts: dict[str, Moment]
+    setbacks: dict[str, Setback]
     pressure: dict[str, PressureState]
     used_old_config: tuple[str, ...]
     launched: tuple[RecentLaunch, ...]
