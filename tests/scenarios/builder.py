@@ -6,7 +6,8 @@ from typing import Any, Self, TypedDict, Unpack
 
 from penstock.model.cluster import ClusterConfig, Limits, Pool, ScaleGroup
 from penstock.model.constraints import Constraint, Operator, Scalar
-from penstock.model.decision import Cause, Code, CostPerHour, Outcome, Pressure, Tier
+from penstock.model.decision import Cause, Code, CostPerHour, KeptCode, Outcome, Pressure, Tier
+from penstock.model.elasticity import Setback
 from penstock.model.pressure import PressureReport, PressureState
 from penstock.model.slices import Availability, Health, HostUsage, RecentLaunch, SliceState, StandingItem, StandingRequest
 from penstock.model.snapshot import SourceTerms
@@ -66,6 +67,10 @@ class GroupFields(Amounts, total=False):
     protect_first: bool
     keep_queued: bool
     hold_after_stockout: str
+    max_unavailable: int | str
+    window: dict[str, Any]
+    max_age: str
+    degraded_after: str
     drive: str
     slots: int
     grow_cooldown: str
@@ -96,6 +101,13 @@ class SliceFields(TypedDict, total=False):
     cordoned: bool
     unclaimed: str
     unconfirmed: str
+    made: str
+    made_ago: str
+    degraded: str
+    notice: str
+    replaces: str
+    home: str
+    joined: bool
     usage: str | HostUsage | Sequence[str | HostUsage]
 
 
@@ -137,6 +149,10 @@ class ClusterFields(TypedDict, total=False):
     ready_grace: str
     unclaimed_after: str
     scale_down: str
+    max_unavailable: int | str
+    window: dict[str, Any]
+    replace_drifted: bool
+    return_home: dict[str, Any]
 
 
 class Expected(TypedDict, total=False):
@@ -159,6 +175,8 @@ class Expected(TypedDict, total=False):
     cost_per_hour: CostPerHour
     changes_in: str
     drains: Sequence[str] | dict[str, str]
+    replaced: Sequence[str]
+    withheld: dict[str, KeptCode]
     cancelled: Sequence[str]
     unneeded: Sequence[str]
     desired: dict[str, int]
@@ -180,6 +198,7 @@ class Scenario:
         self._tasks: list[GivenTask] = []
         self._sources: dict[str, SourceTerms] = {}
         self._stockouts: dict[str, datetime] = {}
+        self._setbacks: dict[str, Setback] = {}
         self._reported: dict[str, PressureState] = {}
 
     def cluster(self, **fields: Unpack[ClusterFields]) -> Self:
@@ -240,6 +259,11 @@ class Scenario:
         self._stockouts[group] = NOW - _offset(ago)
         return self
 
+    def setback(self, group: str, *, ago: str, failed_returns: int = 0) -> Self:
+        """Note when a group last failed, and how many returns to it failed."""
+        self._setbacks[group] = Setback(at=NOW - _offset(ago), failed_returns=failed_returns)
+        return self
+
     def source(
         self, name: str, *, lease_ends: str | None = None, usage_due: str | None = None, resync: str | None = None
     ) -> Self:
@@ -296,6 +320,7 @@ class Scenario:
             launched=tuple(self._launched),
             sources=self._sources,
             stockouts=self._stockouts,
+            setbacks=self._setbacks,
             reported=self._reported,
             tasks=tuple(self._tasks),
             expect=Expectation.model_validate(fields),

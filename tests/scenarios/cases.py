@@ -15,14 +15,16 @@ from penstock.config.documents import read_document
 from penstock.core.decision.decide import decide
 from penstock.core.decision.held_for_gangs import digest_of
 from penstock.model.cluster import ClusterConfig
-from penstock.model.decision import Cause, Code, CostPerHour, Decision, Outcome, PoolDecision, Pressure, Tier
+from penstock.model.decision import Cause, Code, CostPerHour, Decision, KeptCode, Outcome, PoolDecision, Pressure, Tier
 from penstock.model.demand import Demand, Task
 from penstock.model.demand_builder import DemandBuilder, build_demand
+from penstock.model.elasticity import Setback
+from penstock.model.failures import Notice, NoticeKind
 from penstock.model.pressure import PressureState
 from penstock.model.runs import HostRef
 from penstock.model.slices import Availability, DrainTerms, Health, RecentLaunch, Slice, SliceState, SliceUsage, StandingRequest
 from penstock.model.snapshot import Snapshot, SourceTerms
-from penstock.model.units import Moment, Seconds
+from penstock.model.units import Moment, Seconds, parse_seconds
 from penstock.model.value import Value
 
 NOW = datetime(2026, 8, 24, 12, 0, tzinfo=UTC)
@@ -63,6 +65,16 @@ class GivenSlice(Value):
     """For how much longer an operator keeps it."""
     cordoned: bool = False
     unclaimed: Seconds | None = None
+    made: str = ""
+    """The fingerprint that it was made with; `now` is that of its group."""
+    made_ago: Seconds | None = None
+    degraded: Seconds | None = None
+    """For how long one of its hosts has been degraded."""
+    notice: str | None = None
+    """What the cloud announces, and when: `maintenance 10m`."""
+    replaces: str = ""
+    home: str = ""
+    joined: bool = False
     unconfirmed: Seconds | None = None
     """How long ago its last drain ended because nobody confirmed it."""
 
@@ -70,14 +82,21 @@ class GivenSlice(Value):
         """The ids of the slices."""
         return [self.id] if self.count == 1 else [f"{self.id}/{n}" for n in range(self.count)]
 
-    def slices(self) -> list[Slice]:
+    def slices(self, config: ClusterConfig) -> list[Slice]:
         """The slices of the snapshot."""
         lasting = {"since": self.age, "idle_since": self.idle, "unneeded_since": self.unneeded, "unclaimed": self.unclaimed}
-        lasting["unconfirmed_at"] = self.unconfirmed
+        lasting |= {"unconfirmed_at": self.unconfirmed, "created_at": self.made_ago, "degraded_since": self.degraded}
         moments = {field: None if seconds is None else NOW - timedelta(seconds=seconds) for field, seconds in lasting.items()}
         fields: dict[str, Any] = {"group": self.group, "state": self.state, "queued": self.queued, "started": self.started}
         fields |= {"cordoned": self.cordoned, "kept_until": None if self.kept is None else NOW + timedelta(seconds=self.kept)}
+        fields |= {"replaces": self.replaces, "home": self.home, "joined": self.joined, "notice": self._notice()}
+        group = config.group(self.group)
+        fields["fingerprint"] = group.fingerprint if group is not None and self.made == "now" else self.made
         return [Slice(id=i, drain=self._terms(number), **fields, **moments) for number, i in enumerate(self.ids())]
+
+    def _notice(self) -> Notice | None:
+        kind, _, ahead = (self.notice or "").partition(" ")
+        return Notice(kind=NoticeKind(kind), until=NOW + timedelta(seconds=parse_seconds(ahead))) if kind else None
 
     def _terms(self, number: int) -> DrainTerms | None:
         return DrainTerms(cause="test" if self.drain is True else self.drain, number=number) if self.drain else None
@@ -170,6 +189,10 @@ class Expectation(Value):
     changes_in: Literal["never"] | Seconds | None = None
     drains: tuple[str, ...] | dict[str, str] | None = None
     """The slices that drain, in order, or with their causes."""
+    replaced: tuple[str, ...] | None = None
+    """The slices for which replacements are launched, in order."""
+    withheld: dict[str, KeptCode] | None = None
+    """What slices wait for that could go."""
     cancelled: tuple[str, ...] | None = None
     unneeded: tuple[str, ...] | None = None
     desired: Counts | None = None
@@ -204,6 +227,7 @@ class Case(Value):
     standing: tuple[StandingRequest, ...] = ()
     launched: tuple[RecentLaunch, ...] = ()
     stockouts: dict[str, Moment] = Field(default_factory=dict)
+    setbacks: dict[str, Setback] = Field(default_factory=dict)
     sources: dict[str, SourceTerms] = Field(default_factory=dict)
     reported: dict[str, PressureState] = Field(default_factory=dict)
     """What reports of pressure said, by group."""
@@ -251,13 +275,14 @@ class Case(Value):
             config=self.config,
             now=NOW,
             workload=demand.workload,
-            slices=tuple(piece for given in self.slices for piece in given.slices()),
+            slices=tuple(piece for given in self.slices for piece in given.slices(self.config)),
             usage=usage,
             stale_at={i: NOW + timedelta(seconds=s.stale_in) for s in self.slices if s.stale_in is not None for i in s.ids()},
             health=self.health,
             standing=self.standing,
             launched=self.launched,
             stockouts=self.stockouts,
+            setbacks=self.setbacks,
             sources=self.sources,
             waiting_since={
                 digest_of(task.alone()): NOW - timedelta(seconds=task.waits) for task in self.tasks if task.waits is not None
@@ -357,6 +382,10 @@ def _check_given_back(decision: Decision, expect: Expectation) -> None:
     causes = {drain.slice_id: drain.cause for drain in decision.drains}
     if expect.drains is not None:
         assert (causes if isinstance(expect.drains, dict) else tuple(causes)) == expect.drains
+    if expect.replaced is not None:
+        assert tuple(launch.replaces for launch in decision.launches if launch.replaces) == expect.replaced
+    if expect.withheld is not None:
+        assert {each.slice_id: each.code for each in decision.withheld} == expect.withheld
     if expect.cancelled is not None:
         assert decision.cancelled_drains == expect.cancelled
     if expect.unneeded is not None:

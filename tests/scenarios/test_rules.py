@@ -3,7 +3,18 @@
 import pytest
 
 from tests.scenarios.cases import Case, check
-from tests.scenarios.rules import budgets, capacity, explanations, gangs, giving_back, groups, pressure, protections, silence
+from tests.scenarios.rules import (
+    budgets,
+    capacity,
+    explanations,
+    gangs,
+    giving_back,
+    groups,
+    pressure,
+    protections,
+    replacement,
+    silence,
+)
 
 RULES = (
     *capacity.RULES,
@@ -15,6 +26,7 @@ RULES = (
     *giving_back.RULES,
     *protections.RULES,
     *pressure.RULES,
+    *replacement.RULES,
 )
 
 

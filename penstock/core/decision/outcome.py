@@ -97,6 +97,8 @@ _PURPOSE = {
     Cause.WATERMARK: "its watermark",
     Cause.WARM: "its warm slices",
     Cause.PRESSURE: "reports of pressure",
+    Cause.REPLACEMENT: "slices that are replaced",
+    Cause.RETURN_HOME: "slices that return",
 }
 
 

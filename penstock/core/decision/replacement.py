@@ -249,7 +249,7 @@ class Replacements:
 
     def _is_idle(self, piece: Slice, g: int) -> bool:
         """Whether a fresh word says that nothing runs on the slice; of a group that pressure drives only its controller knows."""
-        if piece.idle_since is None or self._groups[g].drive is Drive.PRESSURE:
+        if piece.state is not SliceState.READY or self._groups[g].drive is Drive.PRESSURE:
             return False
         stale_at = self._snapshot.stale_at.get(piece.id)
         if stale_at is not None and stale_at > self._snapshot.now:

@@ -90,9 +90,18 @@ def shuffled(snapshot: Snapshot, random: Sequence[int]) -> Snapshot:
 def carried_out(snapshot: Snapshot, decision: Decision) -> Snapshot:
     """The snapshot after the decision was carried out: launched slices are in flight, in launch order."""
     first = len(snapshot.slices)
+    ordered_slices = [launch for launch in decision.launches for _ in range(launch.slices)]
     new = tuple(
-        Slice(id=f"launched-{first + number}", group=group, state=SliceState.REQUESTING, since=snapshot.now)
-        for number, group in enumerate(ordered(decision))
+        Slice(
+            id=f"launched-{first + number}",
+            group=launch.group,
+            state=SliceState.REQUESTING,
+            since=snapshot.now,
+            cause=launch.cause,
+            replaces=launch.replaces,
+            home=launch.home,
+        )
+        for number, launch in enumerate(ordered_slices)
     )
     launched = tuple(RecentLaunch(launch.group, launch.slices, snapshot.now) for launch in decision.launches)
     return snapshot.model_copy(update={"slices": snapshot.slices + new, "launched": snapshot.launched + launched})
