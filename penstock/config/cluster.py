@@ -17,10 +17,6 @@ T = TypeVar("T", bound=BaseModel)
 N = TypeVar("N", int, float)
 
 
-REPLACEMENT = ("max_unavailable", "window", "replace_drifted", "return_home", "consolidation", "degraded_after", "max_age")
-"""Keys of replacement and consolidation, of the cluster or of groups. No decision reads them yet."""
-
-
 class LoadedCluster(NamedTuple):
     """A configuration, and warnings about values that are valid but look wrong."""
 
@@ -50,22 +46,7 @@ def load_cluster(path: Path, *, placement: Placement | None = None) -> LoadedClu
     if config is None or problems:
         raise BadInput(sorted(problems, key=lambda problem: problem.line or 0))
     warnings = [problem for problem, binding in contradictions if not binding]
-    return LoadedCluster(config, (*warnings, *_without_a_way_home(document, config), *_without_effect(document, data)))
-
-
-def _without_effect(document: Document, data: dict[str, Any]) -> list[Problem]:
-    """Keys that are set and change nothing yet."""
-    groups = data.get("groups")
-    parts: list[tuple[tuple[str | int, ...], Any]] = [((), data)]
-    parts += [(("groups", i), group) for i, group in enumerate(groups if isinstance(groups, list) else ())]
-    message = "has no effect yet: slices are not replaced or consolidated in this version"
-    return [
-        document.problem((*where, key), message)
-        for where, part in parts
-        if isinstance(part, dict)
-        for key in REPLACEMENT
-        if key in part
-    ]
+    return LoadedCluster(config, (*warnings, *_without_a_way_home(document, config)))
 
 
 def _disagreements(document: Document, data: dict[str, Any]) -> list[Problem]:
@@ -89,8 +70,13 @@ def _read(parse: Callable[[object], N], value: Any) -> N | None:
 
 
 def _without_a_way_home(document: Document, config: ClusterConfig) -> list[Problem]:
-    """Groups without a price in a configuration whose slices return to better groups: these compare prices."""
-    unpriced = [i for i, group in enumerate(config.groups) if group.price_per_hour is None] if config.return_home else []
+    """What keeps slices from returning to better groups: a placement without an order of preference, unknown prices."""
+    if config.return_home is None:
+        return []
+    if config.placement is not Placement.PRIORITY:
+        message = f"has no effect with placement {config.placement}: only priority has an order of preference; remove it"
+        return [document.problem(("return_home",), message)]
+    unpriced = (i for i, group in enumerate(config.groups) if group.price_per_hour is None)
     message = "is unknown, so slices never return to this group or from it; add it"
     return [document.problem(("groups", i, "price_per_hour"), message) for i in unpriced]
 

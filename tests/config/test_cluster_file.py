@@ -293,19 +293,17 @@ def test_a_limit_in_money_and_consolidation_need_every_price(tmp_path: Path, par
     ]
 
 
-def test_keys_that_change_nothing_yet_are_warnings_with_their_lines(tmp_path: Path) -> None:
-    loaded = load_cluster(write(tmp_path, f"cluster: demo\nmax_unavailable: 2\ngroups:\n{GROUP}, max_age: 7d}}\n"))
-    assert [(problem.line, problem.path) for problem in loaded.warnings] == [(2, "max_unavailable"), (4, "groups[0].max_age")]
-    assert {problem.message for problem in loaded.warnings} == {
-        "has no effect yet: slices are not replaced or consolidated in this version"
-    }
+def test_return_home_with_a_placement_that_has_no_order_of_preference_is_a_warning(tmp_path: Path) -> None:
+    text = f"cluster: demo\nplacement: packing\nreturn_home: {{}}\ngroups:\n{GROUP}, price_per_hour: 1}}\n"
+    (warning,) = load_cluster(write(tmp_path, text)).warnings
+    message = "has no effect with placement packing: only priority has an order of preference; remove it"
+    assert (warning.line, warning.path, warning.message) == (3, "return_home", message)
 
 
 def test_a_group_without_a_price_that_slices_cannot_return_to_is_a_warning(tmp_path: Path) -> None:
     loaded = load_cluster(write(tmp_path, f"cluster: demo\nreturn_home: {{}}\ngroups:\n{GROUP}}}\n"))
     assert [problem.message for problem in loaded.warnings] == [
         "is unknown, so slices never return to this group or from it; add it",
-        "has no effect yet: slices are not replaced or consolidated in this version",
     ]
 
 
