@@ -122,7 +122,8 @@ class Deferred(Value):
 class Drain(Value):
     """An order to stop using a slice, let it empty and delete it; with `force` at the deadline even if it is not empty.
 
-    `idle_since` is the idleness that the order depends on: it is dropped if the slice is not idle since then any more.
+    `idle_since` is the idleness that the order depends on: it is dropped if the slice is not idle since then any more. `deadline`
+    is fixed by a notice of the cloud; otherwise the drain timeout of the group counts.
     """
 
     slice_id: str
@@ -132,6 +133,7 @@ class Drain(Value):
     """What the cause does not say: the money that is saved, the kind of a notice."""
     force: bool = False
     idle_since: Moment | None = None
+    deadline: Moment | None = None
 
 
 class KeptCode(StrEnum):
