@@ -66,7 +66,6 @@ def test_only_an_admitted_resource_has_a_notice() -> None:
 
 
 def test_a_resource_that_is_deleted_before_its_moment_is_gone_when_its_deletion_ends() -> None:
-    deleting, gone = rules.Phase.DELETING, rules.Phase.GONE
     for kind in (NoticeKind.PREEMPTION, NoticeKind.MAINTENANCE):
         leaving = rules.delete(announced(kind, 10), behaviour=Behaviour(delete_latency=20), now=at(5))
         assert [leaving.phase(at(seconds)) for seconds in (6, 12, 25)] == [
