@@ -167,7 +167,9 @@ async def a_notice_is_observed_and_listed_alike_as_long_as_it_stands(cloud: Clou
     hour = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     announced = [Notice(kind=kind, until=hour) for kind in NoticeKind]
     moved = Notice(kind=NoticeKind.MAINTENANCE, until=hour + timedelta(hours=1))
-    for notice in (*announced, moved, None) if isinstance(cloud, Announcing) else ():
+    if not isinstance(cloud, Announcing):
+        return
+    for notice in (*announced, moved, None):
         await cloud.announce(order.ref, notice)
         assert (await cloud.provider.observe(order.ref)).notice == notice
         assert [item.notice for item in (await listed(cloud)).items] == [notice]

@@ -33,7 +33,7 @@ def test_a_slice_shows_its_notice_as_its_workflow_has_it_and_else_the_ledger() -
 
 
 def test_the_list_of_slices_has_a_column_for_notices_once_there_is_one() -> None:
-    page = SlicePage(total=2, page=1, pages=1, slices=(LEDGER, LEDGER.changed(id="other", notice=MAINTENANCE)))
+    page = SlicePage(total=2, page=1, pages=1, slices=(LEDGER, LEDGER.model_copy(update={"id": "other", "notice": MAINTENANCE})))
     text = words(slices_view(page, NOW))
     assert "maintenance announced for 12:12:00Z (in 12m)" in text
     assert "notice" not in words(slices_view(page.model_copy(update={"slices": (LEDGER,)}), NOW))

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from penstock.contract.answers import ClusterStatus
 from penstock.model.failures import Notice, NoticeKind, Phase
@@ -14,7 +15,7 @@ from tests.workflows.slice_stage import SliceStage
 from tests.workflows.stage import Stage, group
 from tests.workflows.test_demand import played, ready
 
-LONG = {"min_slices": 1, "max_slices": 1, "idle_timeout": "1h", "timeouts": {"drain": "1h"}}
+LONG: dict[str, Any] = {"min_slices": 1, "max_slices": 1, "idle_timeout": "1h", "timeouts": {"drain": "1h"}}
 
 
 def hence(hours: float, kind: NoticeKind = NoticeKind.MAINTENANCE) -> Notice:

@@ -247,7 +247,7 @@ def unpack_notified(text: str) -> NotifiedTable:
     for slice_id, group, phase, flags, addresses in zip(ids, *columns, strict=True):
         lost, *counts = pending.get(slice_id, ((), 0, 0.0, 0, 0.0))
         facts = (groups[group], _PHASES[phase], bool(flags & 1), bool(flags & 2), addresses)
-        table[slice_id] = LastNotified(*facts, tuple(lost), *counts, notice=notices.get(slice_id))
+        table[slice_id] = LastNotified(*facts, tuple(lost), *counts)._replace(notice=notices.get(slice_id))
     return table
 
 

@@ -94,7 +94,7 @@ def test_a_slice_that_lost_its_notice_is_notified_again_after_two_audits() -> No
     known = {"s1": WELL._replace(notice=MAINTENANCE)}
     ready = Slice(id="s1", group="small", state=READY)
     first = Unconfirmed().after(known, [ready])
-    assert (first.resend, first.after(known, [ready]).resend) == (frozenset(), {"s1"})
+    assert (first.resend, first.after(known, [ready]).resend) == (frozenset[str](), frozenset({"s1"}))
     assert not first.after(known, [ready.changed(notice=MAINTENANCE)]).resend
     assert not first.after(known, [ready.changed(state=SliceState.DELETING)]).resend, "it is on its way out"
 
