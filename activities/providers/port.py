@@ -6,6 +6,8 @@ from pydantic import Field, JsonValue
 
 from penstock.model.failures import Failure as Failure
 from penstock.model.failures import FailureKind as FailureKind
+from penstock.model.failures import Notice as Notice
+from penstock.model.failures import NoticeKind as NoticeKind
 from penstock.model.failures import Phase as Phase
 from penstock.model.failures import Scope as Scope
 from penstock.model.sightings import LONGEST_NAME as LONGEST_NAME
@@ -155,6 +157,10 @@ class Provider(Protocol):
 
     A resource is ours if it carries all the labels of the order or ref. Other resources, unlabelled or of another cluster,
     are never changed, deleted, adopted or reported as ours.
+
+    If the cloud announces that it preempts a resource, works on its hosts or ends its reservation, `observe` and `list` both
+    show that as `notice`: the same moment each time, until the cloud moves it or takes the announcement back. A cloud that
+    announces nothing leaves it out.
     """
 
     async def create(self, order: Order) -> Created | Adopted | Queued:

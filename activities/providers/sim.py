@@ -18,6 +18,7 @@ from activities.providers.port import (
     Invalid,
     Labels,
     Listing,
+    Notice,
     Order,
     PermissionDenied,
     Phase,
@@ -57,6 +58,7 @@ class _Resource(BaseModel):
     phase: Phase
     hosts: tuple[_Host, ...]
     created_at: Moment
+    notice: Notice | None = None
 
     @property
     def owner(self) -> Labels | None:
@@ -131,7 +133,7 @@ class SimProvider(Provider):
         if seen is None or not seen.is_ours(ref):
             return Sighting(ref=ref, phase=Phase.GONE)
         hosts = await asyncio.gather(*(self._checked(ref.name, i, host) for i, host in enumerate(seen.unchecked_hosts())))
-        return Sighting(ref=ref, phase=seen.phase, hosts=tuple(hosts), created_at=seen.created_at)
+        return Sighting(ref=ref, phase=seen.phase, hosts=tuple(hosts), created_at=seen.created_at, notice=seen.notice)
 
     async def list(self, location: str, *, cluster: str) -> Listing:
         """The resources with all ownership labels and this cluster's name."""
@@ -195,6 +197,7 @@ def _listed_resource(seen: _Resource, owner: Labels) -> Sighting:
         phase=seen.phase,
         hosts=seen.unchecked_hosts(),
         created_at=seen.created_at,
+        notice=seen.notice,
     )
 
 

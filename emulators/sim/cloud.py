@@ -9,6 +9,7 @@ from pydantic import Field
 
 from emulators.behaviour import name_in_scope
 from emulators.sim.behaviour import Behaviour
+from penstock.model.failures import Notice, NoticeKind
 from penstock.model.units import Moment, Positive
 from penstock.model.value import Value
 
@@ -62,12 +63,31 @@ class Resource(Request):
     preempted_at: Moment | None = None
     gone_at: Moment | None = None
     dead_hosts: tuple[int, ...] = ()
+    notice: Notice | None = None
+    """What was announced for it. It comes true by itself, unless it is taken back or the resource deleted before."""
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When it is gone: deleted, or with the end of its reservation."""
+        reserved = self.notice is not None and self.notice.kind is NoticeKind.RESERVATION_END
+        ends = (self.gone_at, self.notice.until if self.notice is not None and reserved else None)
+        return min((end for end in ends if end is not None), default=None)
+
+    def has_come_true(self, kind: NoticeKind, now: datetime) -> bool:
+        """Whether the moment of a notice of this kind has come."""
+        return self.notice is not None and self.notice.kind is kind and now >= self.notice.until
+
+    def is_preempted(self, now: datetime) -> bool:
+        """Whether the cloud has taken it back."""
+        return self.preempted_at is not None or self.has_come_true(NoticeKind.PREEMPTION, now)
 
     def phase(self, now: datetime) -> Phase:
         """The phase at a time."""
+        if self.ends_at is not None and now >= self.ends_at:
+            return Phase.GONE
         if self.gone_at is not None:
-            return Phase.GONE if now >= self.gone_at else Phase.DELETING
-        if self.preempted_at is not None:
+            return Phase.DELETING
+        if self.is_preempted(now):
             return Phase.PREEMPTED
         if self.booting_at is None or self.running_at is None:
             return Phase.QUEUED
@@ -76,8 +96,10 @@ class Resource(Request):
         return Phase.BOOTING if now >= self.booting_at else Phase.CREATING
 
     def answers(self, host: int, now: datetime) -> bool:
-        """Whether a host answers its health check."""
+        """Whether a host answers its health check. None does once an announced maintenance has begun."""
         started = self.healthy_at is not None and now >= self.healthy_at
+        if self.has_come_true(NoticeKind.MAINTENANCE, now):
+            return False
         return started and self.phase(now) is Phase.RUNNING and 0 <= host < self.hosts and host not in self.dead_hosts
 
 
@@ -107,7 +129,7 @@ def create(
         raise ApiError(409, "ALREADY_EXISTS", f"{request.name} exists")
     _check_quota(zone, behaviour, existing.values())
     resource = Resource(**request.model_dump(include=set(Request.model_fields)), zone=zone, created_at=now)
-    if behaviour.out_of_capacity or not _has_capacity(zone, behaviour, existing.values()):
+    if behaviour.out_of_capacity or not _has_capacity(zone, behaviour, existing.values(), now):
         if not request.queued:
             raise ApiError(503, "STOCKOUT", f"zone {zone} has no more capacity for {request.variant or 'machines'}")
     elif not (request.queued and behaviour.hold_queue):
@@ -128,7 +150,7 @@ def next_admitted(queued: Collection[R], *, behaviour: Behaviour, existing: Mapp
     first = min(queued, key=lambda resource: (resource.created_at, resource.name), default=None)
     if first is None or behaviour.hold_queue or behaviour.out_of_capacity:
         return None
-    return admitted(first, behaviour, now) if _has_capacity(first.zone, behaviour, existing.values()) else None
+    return admitted(first, behaviour, now) if _has_capacity(first.zone, behaviour, existing.values(), now) else None
 
 
 def delete(resource: R, *, behaviour: Behaviour, now: datetime) -> R:
@@ -150,6 +172,17 @@ def preempted(resource: R, now: datetime) -> R:
         phase = resource.phase(now)
         raise ApiError(409, "NOT_RUNNING", f"{resource.name} is {phase}; only an admitted resource can be preempted")
     return resource.model_copy(update={"preempted_at": now})
+
+
+def with_notice(resource: R, notice: Notice | None, now: datetime) -> R:
+    """The resource with what is announced for it; None takes the announcement back, which is too late once it has come true."""
+    if resource.notice is not None and resource.has_come_true(resource.notice.kind, now):
+        came = f"{resource.notice.until:%Y-%m-%d %H:%M:%S}Z"
+        raise ApiError(409, "TOO_LATE", f"{resource.name}: {resource.notice.kind.noun} has come at {came}")
+    if not can_be_preempted(resource, now):
+        phase = resource.phase(now)
+        raise ApiError(409, "NOT_RUNNING", f"{resource.name} is {phase}; only an admitted resource can have a notice")
+    return resource.model_copy(update={"notice": notice})
 
 
 def with_dead_host(resource: R, host: int) -> R:
@@ -179,10 +212,10 @@ def _check_quota(zone: str, behaviour: Behaviour, existing: Collection[Resource]
         raise ApiError(429, "QUOTA_EXCEEDED", f"{scope} {subject} may have {limit} resources", scope=scope, subject=subject)
 
 
-def _has_capacity(zone: str, behaviour: Behaviour, existing: Collection[Resource]) -> bool:
+def _has_capacity(zone: str, behaviour: Behaviour, existing: Collection[Resource], now: datetime) -> bool:
     if behaviour.capacity is None:
         return True
-    used = sum(r.zone == zone and r.booting_at is not None and r.preempted_at is None for r in existing)
+    used = sum(r.zone == zone and r.booting_at is not None and not r.is_preempted(now) for r in existing)
     return used < behaviour.capacity
 
 

@@ -1,14 +1,16 @@
-"""The simulated cloud over HTTP: its routes, with health checks and preemption of whole zones."""
+"""The simulated cloud over HTTP: its routes, with health checks, notices and preemption of whole zones."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
 
+from emulators.request_body import read_body
 from emulators.sim import cloud
 from emulators.sim.cloud import ApiError, Phase, Request, Resource
 from emulators.sim.handlers import ResourceHandlers, errors_as_json
 from emulators.sim.store import SimStore
+from penstock.model.failures import Notice
 
 
 def application(store: SimStore) -> web.Application:
@@ -30,6 +32,8 @@ class SimServer(ResourceHandlers[Resource, Request]):
             *super().routes(),
             web.get("/ready", self.ready),
             web.post("/zones/{zone}/preempt", self.preempt_zone),
+            web.put("/resources/{name}/notice", self.announce),
+            web.delete("/resources/{name}/notice", self.take_back),
             web.get("/health/{name}/{host}", self.health),
         ]
 
@@ -43,6 +47,16 @@ class SimServer(ResourceHandlers[Resource, Request]):
         spot = [r for r in self._in_zone(zone, now) if r.preemptible and cloud.can_be_preempted(r, now)]
         self._save(*[cloud.preempted(resource, now) for resource in spot])
         return web.json_response({"preempted": sorted(resource.name for resource in spot)})
+
+    async def announce(self, request: web.Request) -> web.Response:
+        """Announce a preemption, maintenance or the end of a reservation for one resource, in place of what was announced."""
+        notice, now = await read_body(request, Notice, explain=self._explain), datetime.now(UTC)
+        return self._updated(cloud.with_notice(self._find(request, now), notice, now), now)
+
+    async def take_back(self, request: web.Request) -> web.Response:
+        """Take back what was announced for one resource."""
+        now = datetime.now(UTC)
+        return self._updated(cloud.with_notice(self._find(request, now), None, now), now)
 
     async def kill_host(self, request: web.Request) -> web.Response:
         """Make one host stop answering."""
@@ -59,6 +73,9 @@ class SimServer(ResourceHandlers[Resource, Request]):
 
     def _record(self, resource: Resource, requested: Request) -> Resource:  # noqa: ARG002 - all of it is in the resource
         return resource
+
+    def _describe(self, record: Resource, now: datetime) -> dict[str, Any]:
+        return super()._describe(record, now) | record.model_dump(mode="json", include={"notice"})
 
     def _describe_hosts(self, record: Resource, phase: Phase) -> list[dict[str, Any]]:
         addressed = phase is Phase.RUNNING

@@ -57,7 +57,7 @@ class ResourceStore(ZoneStore[Behaviour], Generic[R]):
 
     def _index(self, resource: R) -> None:
         """Index the resource by name, so that no call scans thousands of others."""
-        name, leaving = resource.name, resource.gone_at is not None
+        name, leaving = resource.name, resource.ends_at is not None
         self._existing[name] = resource
         for index, belongs in ((self._leaving, leaving), (self._queued, resource.booting_at is None and not leaving)):
             index.pop(name, None)

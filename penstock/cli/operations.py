@@ -147,12 +147,12 @@ async def _operate(target: Target, operation: "Callable[[AutoscalerClient], Awai
     return 0
 
 
-def duration_seconds(text: str) -> float:
-    """The seconds of the option `--for`."""
+def duration_seconds(text: str, option: str = "--for") -> float:
+    """The seconds of an option."""
     try:
         return parse_seconds(text)
     except ValueError as error:
-        raise CommandFailed(f"--for: {error}", code=ErrorCode.BAD_INPUT) from None
+        raise CommandFailed(f"{option}: {error}", code=ErrorCode.BAD_INPUT) from None
 
 
 def print_done(cluster: str, done: Done) -> None:

@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.cli.terminal import lapse, titled
+from penstock.cli.terminal import clock, lapse, titled
+from penstock.model.failures import Notice
 from penstock.model.units import format_seconds
 
 _PHASE_STYLE = {"running": "green", "gone": "dim", "preempted": "red", "failed": "red", "deleting": "magenta"}
@@ -31,12 +32,24 @@ def _zone_table(zone: str, items: Sequence[Mapping[str, Any]], now: datetime) ->
     table.add_column("hosts", justify="right", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
     table.add_column("cluster", overflow="fold")
+    announced = any(item.get("notice") for item in items)
+    if announced:
+        table.add_column("notice", overflow="fold")
     for item in items:
         phase = f"[{_PHASE_STYLE.get(item['phase'], 'yellow')}]{escape(item['phase'])}[/]"
         age = lapse(datetime.fromisoformat(item["created_at"]), now)
         whose = item["labels"].get("penstock-cluster", "–")
-        table.add_row(escape(item["name"]), phase, str(len(item["hosts"])), age, escape(whose))
+        notice = [_notice(item.get("notice"), now)] if announced else []
+        table.add_row(escape(item["name"]), phase, str(len(item["hosts"])), age, escape(whose), *notice)
     return table
+
+
+def _notice(raw: Mapping[str, Any] | None, now: datetime) -> str:
+    """What is announced for a resource, and when."""
+    if raw is None:
+        return "–"
+    notice = Notice.model_validate(raw)
+    return f"{notice.kind.noun} at {clock(notice.until, now)}"
 
 
 def behaviour_view(zone: str, behaviour: Mapping[str, Any]) -> RenderableType:

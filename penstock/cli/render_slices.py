@@ -7,11 +7,13 @@ from itertools import zip_longest
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
+from penstock.cli.render_notices import announced
 from penstock.cli.render_status import STATE_STYLE
 from penstock.cli.terminal import Prose, clock, lapse, moment, titled
 from penstock.contract.answers import SlicePage
 from penstock.contract.slice_answers import AboutSlice
 from penstock.contract.slices import SliceLifecycle
+from penstock.model.failures import Notice
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import HostUsage, Slice, SliceState, SliceUsage
 from penstock.model.value import Value
@@ -43,6 +45,12 @@ class SliceDetails(Value):
         """The addresses of its hosts, as its workflow has them, else the ledger."""
         found = self.lifecycle or self.ledger
         return found.hosts if found is not None else ()
+
+    @property
+    def notice(self) -> Notice | None:
+        """What the cloud announces for it, as its workflow has it, else the ledger."""
+        found = self.lifecycle or self.ledger
+        return found.notice if found is not None else None
 
 
 def slices_view(page: SlicePage, now: datetime) -> RenderableType:
@@ -76,6 +84,8 @@ def _page_columns(page: SlicePage, now: datetime) -> Iterator[tuple[str, list[st
         yield "age", [lapse(each.ordered_at, now) if each.ordered_at else "–" for each in about]
     if page.about:
         yield "why", [_why(each, now) for each in about]
+    if any(piece.notice is not None for piece in slices):
+        yield "notice", ["–" if piece.notice is None else announced(piece.notice, now) for piece in slices]
     if any(each.price_per_hour is not None for each in about):
         yield "per hour", ["–" if each.price_per_hour is None else f"{each.price_per_hour:,.2f}" for each in about]
     if page.about and any(piece.hosts for piece in slices):
@@ -128,6 +138,8 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
             yield "cause", found.cause
         if found.failure is not None:
             yield "failure", str(found.failure.kind) + (f": {found.failure.message}" if found.failure.message else "")
+    if details.notice is not None:
+        yield "notice", announced(details.notice, now)
     drain = (details.ledger.drain if details.ledger else None) or (found.drain if found else None)
     if drain is not None:
         end = "deleted at the deadline even if work is left" if drain.force else "back to READY at the deadline if work is left"

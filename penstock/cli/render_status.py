@@ -12,6 +12,7 @@ from rich.table import Table
 from penstock.cli.render_alerts import alerts
 from penstock.cli.render_driven import queues_view
 from penstock.cli.render_money import cost_view
+from penstock.cli.render_notices import notices_view
 from penstock.cli.render_pressure import pressure_view
 from penstock.cli.terminal import Prose, clock, lapse, moment, titled
 from penstock.contract.answers import (
@@ -63,6 +64,7 @@ def status_view(status: ClusterStatus, now: datetime) -> RenderableType:
     if not status.thorough:
         parts.append(Prose(f"[yellow]{CHEAPER}[/]"))
     parts += [*queues_view(status, now), *pressure_view(status, now)]
+    parts += notices_view(status, now)
     if status.drains:
         parts.append(_drains(status, now))
     if status.recent_failures:

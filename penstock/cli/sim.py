@@ -1,7 +1,7 @@
 """`penstock sim`: inspect the simulated cloud and inject faults."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -9,14 +9,16 @@ import click
 
 from penstock.cli.connect import json_option
 from penstock.cli.failures import CommandFailed
+from penstock.cli.operations import duration_seconds
 from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.sim_http import SimCalls
-from penstock.cli.terminal import terminal
+from penstock.cli.terminal import moment, terminal
 from penstock.config.documents import parse_value
 from penstock.config.problems import BadInput
 from penstock.contract.addresses import DEFAULT_SIM_URL
 from penstock.contract.error_codes import ErrorCode
 from penstock.local_service import read_note
+from penstock.model.failures import Notice, NoticeKind
 from penstock.wording import listed, shortened, similar
 
 _EXAMPLES = "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}': docs/simulated-cloud.md"
@@ -102,6 +104,32 @@ def preempt(calls: SimCalls, name: str | None, zone: str | None, as_json: bool) 
         calls.call("POST", f"/resources/{quote(str(name), safe='')}/preempt")
         taken, text = [name], f"Preempted {name}."
     _print_done(text, as_json=as_json, preempted=taken)
+
+
+@sim.command()
+@click.argument("name")
+@click.option("--kind", type=click.Choice([str(kind) for kind in NoticeKind]), help="What the cloud announces.")
+@click.option("--in", "duration", metavar="DURATION", help="How long until then, such as 10m.")
+@click.option("--off", is_flag=True, help="Take back what was announced.")
+@json_option
+@click.pass_obj
+def notice(calls: SimCalls, name: str, kind: str | None, duration: str | None, off: bool, as_json: bool) -> None:
+    """Announce the preemption, maintenance or end of reservation of one resource.
+
+    It comes true by itself: the resource is preempted, its hosts stop answering, or it is gone.
+    """
+    path = f"/resources/{quote(name, safe='')}/notice"
+    if off and kind is None and duration is None:
+        calls.call("DELETE", path)
+        _print_done(f"{name}: nothing is announced any more.", as_json=as_json, name=name, notice=None)
+        return
+    if off or kind is None or duration is None:
+        raise click.UsageError("give --kind and --in, such as --kind maintenance --in 10m, or --off alone")
+    announced = Notice(kind=NoticeKind(kind), until=datetime.now(UTC) + timedelta(seconds=duration_seconds(duration, "--in")))
+    sent = announced.model_dump(mode="json")
+    calls.call("PUT", path, sent)
+    text = f"{name}: {announced.kind.noun} announced for {moment(announced.until)}."
+    _print_done(text, as_json=as_json, name=name, notice=sent)
 
 
 @sim.command("kill-host")

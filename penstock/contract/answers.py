@@ -7,7 +7,7 @@ from pydantic import Field
 
 from penstock.contract.capacity import PoolStatus, StandingStatus
 from penstock.contract.cost import CostByUse
-from penstock.contract.slice_answers import AboutSlice, DrainStatus
+from penstock.contract.slice_answers import AboutSlice, DrainStatus, NoticeStatus
 from penstock.model.cluster import Placement, ScaleDown
 from penstock.model.decision import Code, CostPerHour, GroupDecision, KeptCode, PoolDecision, Pressure, StandingOutcome, Tier
 from penstock.model.failures import Failure
@@ -246,6 +246,9 @@ class ClusterStatus(Value):
     unmet: dict[Code, int] = Field(default_factory=dict)
     deferred: int = 0
     drains: tuple[DrainStatus, ...] = ()
+    notices: tuple[NoticeStatus, ...] = ()
+    """What clouds announce for slices, the soonest first: the first of them, if there are very many."""
+    notices_in_all: int = 0
     scale_down: ScaleDown = ScaleDown.ON
     observed_drains: int = 0
     """Drains that the last decision would have ordered, if `scale_down` is `observe`."""

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from penstock.model.decision import KeptReason
+from penstock.model.failures import NoticeKind
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
@@ -21,6 +22,15 @@ class DrainStatus(Value):
     idle: bool = False
     needs_confirmation: bool = False
     deadline: Moment | None = None
+
+
+class NoticeStatus(Value):
+    """What the cloud announces for a slice, and when that happens."""
+
+    slice_id: str
+    group: str
+    kind: NoticeKind
+    until: Moment
 
 
 class SliceOutlook(StrEnum):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from penstock.model.cluster import Timeouts
-from penstock.model.failures import Failure
+from penstock.model.failures import Failure, Notice
 from penstock.model.location import Location
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, SliceState
@@ -85,6 +85,8 @@ class SliceLifecycle(Value):
     cause: str = ""
     """Why the slice is deleted, as text."""
     deletion_overdue: bool = False
+    notice: Notice | None = None
+    """What the cloud announces for it; None once it has ended."""
     sequence: Count = 0
     """Number of changes so far."""
     reported: Count = 0
@@ -175,6 +177,8 @@ class SliceReport(WireMessage):
     """Its location, without settings."""
     hosts: tuple[HostAddress, ...] = ()
     failure: Failure | None = None
+    notice: Notice | None = None
+    """What the cloud announces for it."""
 
 
 class SliceReports(WireMessage):

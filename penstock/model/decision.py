@@ -124,7 +124,8 @@ class Deferred(Value):
 class Drain(Value):
     """An order to stop using a slice, let it empty and delete it; with `force` at the deadline even if it is not empty.
 
-    `idle_since` is the idleness that the order depends on: it is dropped if the slice is not idle since then any more.
+    `idle_since` is the idleness that the order depends on: it is dropped if the slice is not idle since then any more. `deadline`
+    is fixed by a notice of the cloud; otherwise the drain timeout of the group counts.
     """
 
     slice_id: str

@@ -88,6 +88,11 @@ class NoticeKind(StrEnum):
     MAINTENANCE = "maintenance"
     RESERVATION_END = "reservation_end"
 
+    @property
+    def noun(self) -> str:
+        """The kind in a sentence: `the cloud announces maintenance`."""
+        return "the end of its reservation" if self is NoticeKind.RESERVATION_END else str(self)
+
 
 class Notice(Value):
     """The cloud takes the slice at a moment, or works on its hosts then: it drains at once, and is deleted by that moment."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from penstock.model.failures import Failure, Phase
+from penstock.model.failures import Failure, Notice, Phase
 from penstock.model.units import Moment
 from penstock.model.value import Value, WireMessage
 
@@ -80,8 +80,10 @@ class Sighting(WireMessage):
     """One observation of a resource, passed from the provider to the slice workflow.
 
     A resource that is GONE has neither hosts nor `created_at`. `failure` is the cloud's reason for a failed resource or for
-    silent hosts, if it gives one. The watch adds `checked`, set if the hosts were health-checked and not only listed, and
-    `lost_hosts`, the hosts that were silent in enough consecutive polls to count as lost.
+    silent hosts, if it gives one. `notice` is what the cloud announces for the resource, as long as that stands.
+
+    The watch adds `checked`, set if the hosts were health-checked and not only listed, and `lost_hosts`, the hosts that were
+    silent in enough consecutive polls to count as lost.
     """
 
     ref: Ref
@@ -89,6 +91,7 @@ class Sighting(WireMessage):
     hosts: tuple[Host, ...] = ()
     created_at: Moment | None = None
     failure: Failure | None = None
+    notice: Notice | None = None
     checked: bool = False
     lost_hosts: tuple[int, ...] = ()
 

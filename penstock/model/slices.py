@@ -123,7 +123,8 @@ _KNOWN = {str(cause): cause for cause in DrainCause}
 class DrainTerms(Value):
     """Why a slice drains, and until when; with `force` it is deleted at the deadline even if work still runs there.
 
-    `number` tells the drains of a cluster apart, so that a late confirmation of an earlier drain does not count.
+    A drain for a notice of the cloud is always forced: work that is still there at the deadline is lost anyway. `number` tells
+    the drains of a cluster apart, so that a late confirmation of an earlier drain does not count.
     """
 
     cause: str
@@ -132,6 +133,11 @@ class DrainTerms(Value):
     force: bool = False
     number: Count = 0
     deadline: Moment | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _force_a_drain_for_a_notice(cls, data: Any) -> Any:
+        return data | {"force": True} if isinstance(data, dict) and data.get("cause") == DrainCause.NOTICE else data
 
     @property
     def known_cause(self) -> DrainCause | None:

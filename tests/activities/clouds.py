@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from activities.providers.port import Listing, Order, Provider, ProviderError, Ref, Scope, Sighting
+from activities.providers.port import Listing, Notice, Order, Provider, ProviderError, Ref, Scope, Sighting
 from tests.activities.waiting import until
 
 
@@ -40,6 +40,14 @@ class Particular(Protocol):
 
     def fitted(self, order: Order) -> Order:
         """The order in the form that this cloud accepts."""
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A cloud that announces what it will do to a resource."""
+
+    async def announce(self, ref: Ref, notice: Notice | None) -> None:
+        """Announce it for the resource; None takes back what was announced."""
 
 
 def order_of(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import pytest
@@ -13,6 +14,8 @@ from activities.providers.port import (
     Deleting,
     Gone,
     Invalid,
+    Notice,
+    NoticeKind,
     PermissionDenied,
     Phase,
     ProviderError,
@@ -24,7 +27,7 @@ from activities.providers.port import (
     Stockout,
     Transient,
 )
-from tests.activities.clouds import Cloud, listed, observed, order_of
+from tests.activities.clouds import Announcing, Cloud, listed, observed, order_of
 from tests.activities.waiting import until
 
 E = TypeVar("E", bound=ProviderError)
@@ -155,6 +158,23 @@ async def a_preemption_is_observed_and_listed(cloud: Cloud) -> None:
     await until(lambda: cloud.provider.delete(order.ref), lambda left: isinstance(left, Gone))
 
 
+async def a_notice_is_observed_and_listed_alike_as_long_as_it_stands(cloud: Cloud) -> None:
+    order = order_of(cloud)
+    await cloud.provider.create(order)
+    await observed(cloud, order.ref, lambda seen: seen.phase is Phase.RUNNING)
+    assert (await cloud.provider.observe(order.ref)).notice is None
+    assert [item.notice for item in (await listed(cloud)).items] == [None]
+    hour = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    announced = [Notice(kind=kind, until=hour) for kind in NoticeKind]
+    moved = Notice(kind=NoticeKind.MAINTENANCE, until=hour + timedelta(hours=1))
+    if not isinstance(cloud, Announcing):
+        return
+    for notice in (*announced, moved, None):
+        await cloud.announce(order.ref, notice)
+        assert (await cloud.provider.observe(order.ref)).notice == notice
+        assert [item.notice for item in (await listed(cloud)).items] == [notice]
+
+
 async def a_dead_host_is_silent_while_the_others_answer(cloud: Cloud) -> None:
     order = order_of(cloud)
     await cloud.provider.create(order)
@@ -234,6 +254,7 @@ RULES: tuple[Callable[[Cloud], Awaitable[None]], ...] = (
     a_listing_has_our_resources_with_labels_and_no_others,
     an_incomplete_listing_is_marked_as_such,
     a_preemption_is_observed_and_listed,
+    a_notice_is_observed_and_listed_alike_as_long_as_it_stands,
     a_dead_host_is_silent_while_the_others_answer,
     a_queued_order_waits_and_is_then_created_once,
     a_queued_order_can_be_withdrawn,

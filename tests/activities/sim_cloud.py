@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from activities.providers.port import PermissionDenied, Scope, Stockout
+from activities.providers.port import Notice, PermissionDenied, Ref, Scope, Stockout
 from activities.providers.sim import SimProvider
 from tests.activities.http_cloud import HttpCloud, Refusals
 from tests.activities.waiting import STORY_SECONDS
@@ -24,6 +24,14 @@ class SimCloud(HttpCloud):
 
     def subject(self, scope: Scope) -> str:
         return "sim" if scope is Scope.PROJECT else super().subject(scope)
+
+    async def announce(self, ref: Ref, notice: Notice | None) -> None:
+        """Announce it for the resource; None takes back what was announced."""
+        path = f"/resources/{ref.name}/notice"
+        if notice is None:
+            await self.call("DELETE", path)
+        else:
+            await self.call("PUT", path, notice.model_dump(mode="json"))
 
 
 @asynccontextmanager

@@ -62,6 +62,11 @@ def test_settings_of_a_zone_are_changed_one_by_one_and_shown(sim: SimCommands) -
         (("set", "z", "quota=3"), "quota: should be an object with keys such as limit, scope, not 3"),
         (("set", "z", "quota=3"), "Write it like stockout=true, boot_latency=30s or 'quota={scope: zone, limit: 3}'"),
         (("preempt",), "give either the NAME of a resource or --zone"),
+        (("notice", "n"), "give --kind and --in, such as --kind maintenance --in 10m, or --off alone"),
+        (("notice", "n", "--kind", "maintenance"), "give --kind and --in"),
+        (("notice", "n", "--off", "--in", "10m"), "or --off alone"),
+        (("notice", "n", "--kind", "flood", "--in", "10m"), "'flood' is not one of"),
+        (("notice", "n", "--kind", "preemption", "--in", "soon"), "--in: 'soon' is not a duration; write it like 90s"),
     ],
 )
 def test_a_setting_that_no_zone_has_is_bad_input(sim: SimCommands, arguments: tuple[str, ...], words: str) -> None:
@@ -90,6 +95,29 @@ def test_hosts_die_and_the_queue_moves(sim: SimCommands, url: str) -> None:
     assert sim("admit", "waits").returncode == 6
     assert sim("kill-host", "waits", "1").stdout == "Host 1 of waits stopped answering.\n"
     assert sim("preempt", "waits").stdout == "Preempted waits.\n"
+
+
+def test_a_notice_is_announced_listed_and_taken_back(sim: SimCommands, url: str) -> None:
+    make(url, "notice-1", "noticed")
+    make(url, "notice-1", "quiet")
+    assert "notice" not in sim("list", "--zone", "notice-1").stdout.splitlines()[2]
+    done = sim("notice", "noticed", "--kind", "maintenance", "--in", "10m")
+    assert (done.returncode, done.stdout[:36]) == (0, "noticed: maintenance announced for 2")
+    assert "maintenance at" in " ".join(sim("list", "--zone", "notice-1").stdout.split())
+    found = {item["name"]: item["notice"] for item in sim.json("list", "--zone", "notice-1")}
+    assert (found["noticed"]["kind"], found["quiet"]) == ("maintenance", None)
+    assert sim("notice", "noticed", "--off").stdout == "noticed: nothing is announced any more.\n"
+    assert {item["notice"] for item in sim.json("list", "--zone", "notice-1")} == {None}
+    assert sim.json("notice", "noticed", "--off") == {"name": "noticed", "notice": None}
+    assert sim.json("notice", "noticed", "--kind", "preemption", "--in", "1h")["notice"]["kind"] == "preemption"
+
+
+def test_a_notice_comes_true_and_then_it_is_too_late_to_take_it_back(sim: SimCommands, url: str) -> None:
+    make(url, "notice-2", "taken")
+    assert sim("notice", "taken", "--kind", "preemption", "--in", "0s").returncode == 0
+    assert sim.json("list", "--zone", "notice-2")[0]["phase"] == "preempted"
+    refused = sim("notice", "taken", "--off")
+    assert (refused.returncode, "taken: preemption has come at" in refused.stderr) == (6, True)
 
 
 def test_json_names_what_was_done(sim: SimCommands, url: str) -> None:

@@ -14,6 +14,7 @@ from activities.providers.sim import SIM_URL
 from penstock.client import AutoscalerClient
 from penstock.contract.names import autoscaler_id, slice_workflow_id
 from penstock.model.cluster import ClusterConfig
+from penstock.model.failures import Notice
 from tests.activities.waiting import STORY_SECONDS, until, within
 from tests.workflows.machine import Machine
 from worker.serving import working
@@ -86,6 +87,14 @@ class StagedCloud:
 
     async def preempt(self, name: str) -> None:
         await self.call("POST", f"/resources/{name}/preempt")
+
+    async def announce(self, name: str, notice: Notice | None) -> None:
+        """Announce it for a resource; None takes back what was announced."""
+        path = f"/resources/{name}/notice"
+        if notice is None:
+            await self.call("DELETE", path)
+        else:
+            await self.call("PUT", path, notice.model_dump(mode="json"))
 
     async def admit(self, name: str) -> None:
         await self.call("POST", f"/resources/{name}/admit")

@@ -38,7 +38,7 @@ def _size(line: str) -> int:
 
 
 def _notices(status: ClusterStatus) -> list[str]:
-    """Why nothing is launched: deletion, pause or recovery."""
+    """Why nothing is launched: deletion, pause or recovery; and what clouds announce for slices."""
     found = []
     if status.closing:
         found.append("**The cluster is being deleted.**")
@@ -48,6 +48,11 @@ def _notices(status: ClusterStatus) -> list[str]:
         doing = "Final audit" if status.closing else "Recovering"
         waiting = ", ".join(recovery.waiting_for[:5])
         found.append(f"**{doing}:** {recovery.reason.rstrip('.')}. Waiting for {waiting}.")
+    if status.notices:
+        first, more = status.notices[0], status.notices_in_all - 1
+        rest = f"; and {counted(more, 'more notice')}" if more else ""
+        when = f"{first.until:%Y-%m-%d %H:%M:%S} UTC"
+        found.append(f"**Announced by the cloud:** {first.kind.noun} of `{first.slice_id}` at {when}{rest}.")
     return [line for notice in found for line in (notice, "")]
 
 

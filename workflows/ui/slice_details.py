@@ -1,4 +1,4 @@
-"""The details of a slice in the Temporal UI: group, location, failure, and a row for every transition."""
+"""The details of a slice in the Temporal UI: group, location, failure, notice, and a row for every transition."""
 
 from penstock.contract.slices import SliceLifecycle
 from penstock.wording import counted
@@ -21,6 +21,8 @@ def slice_timeline(lifecycle: SliceLifecycle) -> str:
     ]
     if lifecycle.failure is not None:
         facts += ["", f"Failure: {lifecycle.failure.kind}: {_cell(lifecycle.failure.message)}"]
+    if lifecycle.notice is not None:
+        facts += ["", f"Notice: {lifecycle.notice.kind.noun} announced for {lifecycle.notice.until:%Y-%m-%d %H:%M:%S} UTC"]
     rows = [markdown_tables.row((f"{move.at:%H:%M:%S}", move.state, _cell(move.why))) for move in lifecycle.transitions]
     table = ["", *markdown_tables.head(_COLUMNS), *rows] if rows else []
     return "\n".join([*facts, *table])

@@ -23,6 +23,7 @@ from penstock.core.answers.driven import driven_groups
 from penstock.core.answers.figures import pools_of, standing_of
 from penstock.core.answers.held import awaited_reports, held_because
 from penstock.core.answers.money import Costs, costs_of, idle_cost_of_day, price_per_hour
+from penstock.core.answers.notices import notices_of
 from penstock.core.answers.silence import kept_by_silence
 from penstock.core.decision.fleet import unreported_since
 from penstock.core.decision.headroom import Headroom
@@ -87,6 +88,7 @@ def status_of(state: AutoscalerState, since: int | None = None, *, now: datetime
             for piece in sorted(state.draining, key=attrgetter("id"))
             if piece.drain is not None
         ),
+        **notices_of(state),
         scale_down=state.config.scale_down if state.config else ScaleDown.ON,
         observed_drains=orders.observed_drains if orders else 0,
         standing=standing_of(state, orders),

@@ -20,7 +20,7 @@ from penstock.contract.slices import (
     SliceReport,
     Transition,
 )
-from penstock.model.failures import Failure, FailureKind, Phase
+from penstock.model.failures import Failure, FailureKind, Notice, Phase
 from penstock.model.sightings import Sighting
 from penstock.model.slices import DrainCause, DrainTerms, SliceState
 from penstock.model.units import format_seconds
@@ -179,6 +179,7 @@ def report_of(lifecycle: SliceLifecycle) -> SliceReport:
         location=lifecycle.spec.location.identity,
         hosts=lifecycle.hosts,
         failure=lifecycle.failure,
+        notice=lifecycle.notice,
     )
 
 
@@ -211,6 +212,7 @@ def _observed(lifecycle: SliceLifecycle, event: Observed) -> SliceLifecycle:
     loss = _loss(lifecycle, sighting)
     if loss is not None:
         return _failed(lifecycle, event.at, loss)
+    lifecycle = _with_notice(lifecycle, event.at, sighting.notice)
     if sighting.phase in (Phase.QUEUED, Phase.CREATING):
         return _in_queue(lifecycle, event.at, queued=sighting.phase is Phase.QUEUED)
     lifecycle = _with_addresses(lifecycle, event.at, sighting)
@@ -225,6 +227,20 @@ def _with_addresses(lifecycle: SliceLifecycle, at: datetime, sighting: Sighting)
         return lifecycle.model_copy(update={"hosts": sighting.addresses})
     why = "addresses of hosts changed" if lifecycle.hosts else "addresses of hosts known"
     return _with_line(lifecycle, at, why, hosts=sighting.addresses)
+
+
+def _with_notice(lifecycle: SliceLifecycle, at: datetime, notice: Notice | None) -> SliceLifecycle:
+    """The lifecycle with what the cloud announces now, and a line if that is new, has moved, or was taken back."""
+    if notice == lifecycle.notice:
+        return lifecycle
+    if notice is not None:
+        return _with_line(lifecycle, at, f"the cloud announces {notice.kind.noun} at {_utc(notice.until)}", notice=notice)
+    assert lifecycle.notice is not None
+    return _with_line(lifecycle, at, f"the cloud no longer announces {lifecycle.notice.kind.noun}", notice=None)
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
 def _loss(lifecycle: SliceLifecycle, sighting: Sighting) -> Failure | None:
@@ -366,12 +382,20 @@ def _overdue(lifecycle: SliceLifecycle, event: Overdue) -> SliceLifecycle:
                 lifecycle, event.at, _timeout(FailureKind.INIT_TIMEOUT, "its hosts did not all become healthy", allowed)
             )
     if lifecycle.drain is not None and lifecycle.drain.force:
-        return _leaving(lifecycle, event.at, lifecycle.cause, f"not empty within {allowed}, forced; {lifecycle.cause}")
+        why = _forced(lifecycle.drain, allowed)
+        return _leaving(lifecycle, event.at, lifecycle.cause, f"{why}; {lifecycle.cause}")
     if lifecycle.idle and not (lifecycle.drain is not None and lifecycle.drain.needs_confirmation):
         return _leaving(
             lifecycle, event.at, lifecycle.cause, f"idle, and not confirmed empty within {allowed}; {lifecycle.cause}"
         )
     return _return_to_ready(lifecycle, event.at, f"not empty within {allowed}", DrainEnding.EXPIRED)
+
+
+def _forced(drain: DrainTerms, allowed: str) -> str:
+    """Why a slice is deleted with work on it."""
+    if drain.known_cause is DrainCause.NOTICE and drain.deadline is not None:
+        return f"not empty by {_utc(drain.deadline)}"
+    return f"not empty within {allowed}, forced"
 
 
 def _timeout(kind: FailureKind, what: str, allowed: str) -> Failure:
@@ -390,7 +414,7 @@ def _confirmed_gone(lifecycle: SliceLifecycle, event: DeletionConfirmed) -> Slic
     ending = SliceState.TERMINATED if lifecycle.failure is None else SliceState.FAILED
     if ending not in TRANSITIONS[lifecycle.state]:
         return lifecycle
-    return _moved(lifecycle, ending, event.at, TRANSITIONS[lifecycle.state][ending])
+    return _moved(lifecycle, ending, event.at, TRANSITIONS[lifecycle.state][ending], notice=None)
 
 
 def _reported(lifecycle: SliceLifecycle, event: Reported) -> SliceLifecycle:

@@ -6,7 +6,7 @@ from math import ceil
 from typing import NamedTuple
 
 from penstock.model.cluster import InventoryRules
-from penstock.model.failures import Phase
+from penstock.model.failures import Notice, Phase
 from penstock.model.packed import pack, unpack
 from penstock.model.sightings import Sighting, addresses_digest
 from penstock.model.slices import Slice, SliceState
@@ -46,6 +46,7 @@ class LastNotified(NamedTuple):
     missing_since: float = 0.0
     silences: int = 0
     silent_since: float = 0.0
+    notice: Notice | None = None
 
     @property
     def has_answered(self) -> bool:
@@ -62,8 +63,13 @@ class LastNotified(NamedTuple):
         """Whether the slice must be notified of `now`."""
         if self.addresses and now.addresses and self.addresses != now.addresses:
             return True
-        facts = (self.phase, self.addressed, self.healthy, self.lost_hosts)
-        return facts != (now.phase, now.addressed, now.healthy, now.lost_hosts)
+        facts = (self.phase, self.addressed, self.healthy, self.lost_hosts, self.notice)
+        return facts != (now.phase, now.addressed, now.healthy, now.lost_hosts, now.notice)
+
+    @property
+    def is_first_news(self) -> bool:
+        """Whether a slice must be notified that has not been before: it knows from its own create call that it is CREATING."""
+        return self.phase is not Phase.CREATING or self.notice is not None
 
 
 NotifiedTable = dict[str, LastNotified]
@@ -87,8 +93,7 @@ def reconcile(
     for sighting in _one_per_slice(sightings):
         before = known.get(sighting.slice_id)
         table[sighting.slice_id] = now = _seen(before, sighting, at=at.timestamp(), rules=rules)
-        # No notification of CREATING: the slice workflow knows it from its own create call.
-        if now.phase is not Phase.CREATING if before is None else before.is_news(now):
+        if now.is_first_news if before is None else before.is_news(now):
             notifications.append(Notification(sighting.slice_id, sighting.group, _as_notified(sighting, now)))
     for slice_id, before in known.items():
         if slice_id in table:
@@ -163,15 +168,17 @@ class Unconfirmed(NamedTuple):
 
     def after(self, known: Mapping[str, LastNotified], ledger: Iterable[Slice]) -> "Unconfirmed":
         """The slices after another audit."""
-        found = frozenset(piece.id for piece in ledger if (last := known.get(piece.id)) and not _shows(piece.state, last))
+        found = frozenset(piece.id for piece in ledger if (last := known.get(piece.id)) and not _shows(piece, last))
         return Unconfirmed(found & self.until_next, found - self.until_next)
 
 
-def _shows(state: SliceState, last: LastNotified) -> bool:
-    """Whether a slice in the state has acted on what it was last notified of."""
+def _shows(piece: Slice, last: LastNotified) -> bool:
+    """Whether a slice has acted on what it was last notified of. One that is deleted needs no notice any more."""
     if last.phase in (Phase.PREEMPTED, Phase.FAILED) or last.lost_hosts:
-        return state is SliceState.DELETING
-    return not (state.in_flight and last.healthy)
+        return piece.state is SliceState.DELETING
+    if piece.state.live and piece.notice != last.notice:
+        return False
+    return not (piece.state.in_flight and last.healthy)
 
 
 def never_notified(known: Mapping[str, LastNotified], ledger: Iterable[Slice]) -> tuple[Slice, ...]:
@@ -209,11 +216,12 @@ def _implied(piece: Slice) -> LastNotified | None:
         case SliceState.DELETING | SliceState.TERMINATED | SliceState.FAILED:
             return None
     state = piece.state
-    return LastNotified(piece.group, phase, state.has_hosts, state.was_ready, addresses_digest(piece.hosts))
+    addresses = addresses_digest(piece.hosts)
+    return LastNotified(piece.group, phase, state.has_hosts, state.was_ready, addresses, notice=piece.notice)
 
 
 def pack_notified(known: Mapping[str, LastNotified]) -> str:
-    """The table as one short string: columns, with groups by position."""
+    """The table as one short string: columns, with groups by position. Few slices have anything pending or a notice."""
     groups = {group: i for i, group in enumerate(dict.fromkeys(last.group for last in known.values()))}
     rows = [
         (groups[last.group], _PHASES.index(last.phase), int(last.addressed) + 2 * int(last.healthy), last.addresses)
@@ -224,19 +232,22 @@ def pack_notified(known: Mapping[str, LastNotified]) -> str:
         for slice_id, last in known.items()
         if last.lost_hosts or last.misses or last.silences
     }
-    return pack([list(groups), list(known), [list(column) for column in zip(*rows, strict=True)], pending]) if known else ""
+    notices = {slice_id: last.notice.model_dump(mode="json") for slice_id, last in known.items() if last.notice is not None}
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return pack([list(groups), list(known), columns, pending, *([notices] if notices else [])]) if known else ""
 
 
 def unpack_notified(text: str) -> NotifiedTable:
     """A packed table; the empty string is the empty table."""
     if not text:
         return {}
-    groups, ids, columns, pending = unpack(text)
+    groups, ids, columns, pending, *more = unpack(text)
+    notices = {slice_id: Notice.model_validate(raw) for slice_id, raw in (more[0] if more else {}).items()}
     table: NotifiedTable = {}
     for slice_id, group, phase, flags, addresses in zip(ids, *columns, strict=True):
         lost, *counts = pending.get(slice_id, ((), 0, 0.0, 0, 0.0))
         facts = (groups[group], _PHASES[phase], bool(flags & 1), bool(flags & 2), addresses)
-        table[slice_id] = LastNotified(*facts, tuple(lost), *counts)
+        table[slice_id] = LastNotified(*facts, tuple(lost), *counts)._replace(notice=notices.get(slice_id))
     return table
 
 
@@ -251,14 +262,16 @@ def _seen(before: LastNotified | None, sighting: Sighting, *, at: float, rules: 
 
     A host that has lost its address, or its machine, is silent. Hosts that answer run, whatever phase the cloud shows.
     """
-    now = LastNotified(sighting.group, sighting.phase, sighting.addressed, addresses=addresses_digest(sighting.hosts))
+    addresses = addresses_digest(sighting.hosts)
+    now = LastNotified(sighting.group, sighting.phase, sighting.addressed, addresses=addresses, notice=sighting.notice)
     if sighting.phase in _LEAVING:
         return now
     if sighting.healthy:
         return now._replace(phase=Phase.RUNNING, healthy=True)
     if before is None or not before.has_answered:
         return now
-    before = before._replace(misses=0, missing_since=0.0, addresses=now.addresses or before.addresses)
+    kept = now.addresses or before.addresses
+    before = before._replace(misses=0, missing_since=0.0, addresses=kept, notice=now.notice)
     if not sighting.checked:
         return before
     silences, since = before.silences + 1, before.silent_since or at

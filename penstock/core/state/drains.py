@@ -16,6 +16,7 @@ from penstock.contract.slices import (
     SliceCommand,
 )
 from penstock.core.state.events import Closed, CommandsSent, DrainCancelled, DrainOrdered, DrainsConfirmed
+from penstock.core.state.notices import follows_notice
 from penstock.core.state.protections import protected_now
 from penstock.core.state.state import AutoscalerState, Changes, drains_after_loss
 from penstock.model.cluster import DEFAULT_DRAIN_SECONDS, ClusterConfig
@@ -38,16 +39,17 @@ def commands_sent(state: AutoscalerState, event: CommandsSent) -> Changes:
 def carried_out(state: AutoscalerState, orders: Orders, at: datetime) -> Changes:
     """Begin and cancel the drains of a decision, and note since when slices on their way are not needed.
 
-    A drain is dropped if its slice is not what the decision saw (`_is_still_due`), or was protected since.
+    A drain is dropped if its slice is not what the decision saw (`_is_still_due`), or was protected since. A notice of the cloud
+    brings its own deadline, which protections do not hold up.
     """
     wanted = {drain.slice_id: drain for drain in orders.drains}
     cancelled, unneeded = set(orders.cancelled_drains), set(orders.unneeded)
     slices, outbox, number = [], list(state.outbox), state.drains_ordered
     for piece in state.slices:
         drain = wanted.get(piece.id)
-        if drain is not None and _is_still_due(piece, drain) and not protected_now(state, piece, at):
+        if drain is not None and _may_begin(state, piece, drain, at):
             number += 1
-            deadline = drain_deadline(state, piece, at)
+            deadline = drain_deadline(state, piece, at) if drain.deadline is None else max(at, drain.deadline)
             terms = DrainTerms(cause=drain.cause, detail=drain.detail, force=drain.force, number=number, deadline=deadline)
             piece = _draining(piece, terms)
             outbox.append(DrainCommand(slice_id=piece.id, terms=terms))
@@ -57,6 +59,12 @@ def carried_out(state: AutoscalerState, orders: Orders, at: datetime) -> Changes
         since = (piece.unneeded_since or at) if piece.id in unneeded and piece.state.in_flight else None
         slices.append(piece if piece.unneeded_since == since else piece.changed(unneeded_since=since))
     return {"slices": tuple(slices), "outbox": tuple(outbox), "drains_ordered": number}
+
+
+def _may_begin(state: AutoscalerState, piece: Slice, drain: Drain, at: datetime) -> bool:
+    if drain.cause == DrainCause.NOTICE:
+        return follows_notice(piece, drain, at)
+    return _is_still_due(piece, drain) and not protected_now(state, piece, at)
 
 
 def _is_still_due(piece: Slice, drain: Drain) -> bool:

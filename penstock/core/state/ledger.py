@@ -147,6 +147,7 @@ class _LedgerUpdate:
             "queued": report.queued,
             "sequence": report.sequence,
             "hosts": kept_addresses(report.hosts, self._addresses),
+            "notice": report.notice,
         }
         if before is not None:
             recovering = self._state.recovery is not None
@@ -282,7 +283,7 @@ def _drain_after(before: Slice, report: SliceReport) -> DrainTerms | None:
 
 def _matters(before: Slice | None, report: SliceReport) -> bool:
     """Whether a decision could differ: boot steps and new addresses alone change nothing."""
-    if before is None or report.failure is not None or before.queued != report.queued:
+    if before is None or report.failure is not None or (before.queued, before.notice) != (report.queued, report.notice):
         return True
     unmoved = (before.state, before.since) == (report.state, report.since)
     return not (unmoved or (before.state.in_flight and report.state.in_flight))

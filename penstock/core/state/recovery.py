@@ -100,6 +100,7 @@ def _adopted(
         "created_at": sighting.created_at,
         "location": None if group is not None and group.location.key == location.key else location,
         "hosts": hosts,
+        "notice": sighting.notice,
     }
     known = state.by_id.get(sighting.slice_id)
     if known is not None:

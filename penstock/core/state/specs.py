@@ -32,6 +32,7 @@ def initial_lifecycle(state: AutoscalerState, piece: Slice, at: datetime) -> Sli
         queued=piece.queued,
         hosts=piece.hosts,
         drain=piece.drain if piece.state is SliceState.DRAINING else None,
+        notice=piece.notice,
         cause=UNWANTED if piece.adopted and piece.state is SliceState.DELETING else "",
         sequence=piece.sequence,
         reported=piece.sequence,

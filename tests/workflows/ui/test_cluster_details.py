@@ -3,7 +3,9 @@
 from datetime import UTC, datetime
 
 from penstock.contract.answers import ClusterStatus, GroupStatus, RecoveryStatus, SourceStatus
+from penstock.contract.slice_answers import NoticeStatus
 from penstock.model.decision import Code
+from penstock.model.failures import NoticeKind
 from penstock.model.slices import Availability, SliceState
 from workflows.ui.cluster_details import LARGEST_DETAILS, cluster_details
 from workflows.ui.markdown_tables import GAP
@@ -29,6 +31,14 @@ def test_the_details_say_why_nothing_is_launched() -> None:
     assert "**Recovering:** the ledger is empty. Waiting for sim/a." in details
     details = cluster_details(ClusterStatus(cluster="x", version=1, closing=True, recovery=recovery))
     assert "**Final audit:** the ledger is empty. Waiting for sim/a." in details
+
+
+def test_the_details_say_what_the_cloud_announces_first_and_how_much_more() -> None:
+    notice = NoticeStatus(slice_id="g-1", group="g", kind=NoticeKind.MAINTENANCE, until=datetime(2026, 1, 1, 14, 5, tzinfo=UTC))
+    details = cluster_details(ClusterStatus(cluster="x", version=1, notices=(notice,), notices_in_all=1))
+    assert "**Announced by the cloud:** maintenance of `g-1` at 2026-01-01 14:05:00 UTC.\n" in details
+    details = cluster_details(ClusterStatus(cluster="x", version=1, notices=(notice, notice), notices_in_all=500))
+    assert "14:05:00 UTC; and 499 more notices." in details
 
 
 def test_a_table_of_a_thousand_groups_is_cut_before_the_ui_refuses_it() -> None:
