@@ -132,6 +132,8 @@ class Drain(Value):
     """What the cause does not say: the money that is saved, the kind of a notice."""
     force: bool = False
     idle_since: Moment | None = None
+    receivers: tuple[str, ...] = ()
+    """The ids of the slices on which its work fits, if it drains for consolidation."""
 
 
 class KeptCode(StrEnum):
