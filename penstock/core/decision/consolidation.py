@@ -1,11 +1,13 @@
 """Consolidation: busy slices of a finished plan that could be emptied, because what runs on them fits on other busy slices.
 
 A slice with work on it costs its price for as long as any of that work runs. The dearest slice is emptied first, then the one
-with the least to move, and its work goes where the least room is left, so that further slices may be emptied as well.
+with the least to move. Its work goes to slices that stay anyway, then to cheaper ones, and of these where the least room is
+left, so that further slices may be emptied as well.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import NamedTuple
 
 from penstock.core.decision.bins import SliceBin
@@ -22,9 +24,9 @@ from penstock.core.decision.receiving_hosts import (
     named_loads,
     rooms_of,
 )
-from penstock.core.decision.resources import smallest
 from penstock.model.cluster import ScaleGroup
 from penstock.model.elasticity import Consolidation
+from penstock.model.resources import DIMENSIONS, Vector
 from penstock.model.runs import HostRef
 from penstock.model.slices import DrainCause, Slice, SliceState
 from penstock.wording import listed
@@ -104,16 +106,17 @@ class _Search:
         if not givers and not under_way:
             return self._found((), ())
         self._moments += self._stale_at
-        hosts = self._receiving_hosts([load for giver in (*givers, *under_way) for load in giver.loads])
+        hosts = self._receiving_hosts(givers, {load.need for giver in (*givers, *under_way) for load in giver.loads})
         both = 1 | 1 << len(self._fleet.groups)
-        outgrown = [each.piece for each in under_way if not self._still_fits(each, hosts, both << self._kinds[each.g])]
+        outgrown, received = [], set[str]()
+        for giver in under_way:
+            found = hosts.receive(giver.piece.id, giver.loads, both << self._kinds[giver.g])
+            received |= {host.slice_id for host in found or ()}
+            outgrown += [giver.piece] if found is None and not hosts.is_spent else []
         if outgrown:
             return self._found((), self._within_maximums([piece for piece in outgrown if piece.reclaimable]))
-        return self._found(self._moves(givers, hosts, most, most_of), ())
-
-    @staticmethod
-    def _still_fits(giver: _Giver, hosts: ReceivingHosts, kinds: int) -> bool:
-        return hosts.receive(giver.piece.id, giver.loads, kinds) is not None or hosts.is_spent
+        waiting = [giver for giver in givers if giver.piece.id not in received]
+        return self._found(self._moves(waiting, hosts, most, most_of), ())
 
     def _found(self, moves: Sequence[Move], outgrown: Sequence[Slice]) -> Consolidated:
         moments = [moment for moment in (*self._moments, *self._groups.moments) if moment > self._snapshot.now]
@@ -166,8 +169,10 @@ class _Search:
     def _giver(self, piece: Slice, g: int) -> _Giver:
         loads = named_loads(self._snapshot.usage.get(piece.id, ()), self._fleet.groups[g])
         self._fleet.effort.spend(HOST_STEPS * len(loads))
-        by_size = sorted(((self._sizes.of(load.need), load) for load in loads), key=lambda item: (-item[0], item[1].host))
-        return _Giver(piece, g, tuple(load for _, load in by_size), sum(size for size, _ in by_size))
+        if len(loads) == 1:
+            return _Giver(piece, g, loads, self._sizes.of(loads[0].need))
+        by_size = sorted(loads, key=lambda load: (-self._sizes.of(load.need), load.host))
+        return _Giver(piece, g, tuple(by_size), sum(self._sizes.of(load.need) for load in loads))
 
     def _is_head(self, piece: Slice, g: int) -> bool:
         return self._fleet.groups[g].protect_first and piece.id == self._fleet.head(g)
@@ -194,24 +199,22 @@ class _Search:
         groups, position = self._fleet.groups, self._fleet.position
         return sorted(givers, key=lambda each: (-groups[each.g].price, each.size, -position(each.piece)))
 
-    def _receiving_hosts(self, loads: Sequence[Load]) -> ReceivingHosts:
-        """Hosts with room for the least of the loads."""
-        least = smallest([load.need for load in loads])
-        hosts = (host for piece, slice_bin in self._here for host in self._hosts_of(piece, slice_bin))
-        enough = (host for host in hosts if all(have >= need for have, need in zip(host.room.free, least, strict=True)))
-        return ReceivingHosts(self._fleet.layout, enough, self._fleet.effort, most_steps=SEARCH_STEPS)
+    def _receiving_hosts(self, givers: Sequence[_Giver], needs: Collection[Vector]) -> ReceivingHosts:
+        """Hosts with room for the least of the loads. Those of slices that stay anyway come first."""
+        least, may_go = _least(needs), {giver.piece.id for giver in givers}
+        hosts = (host for piece, each in self._here for host in self._hosts_of(piece, each, least, may_go=piece.id in may_go))
+        return ReceivingHosts(self._fleet.layout, hosts, self._fleet.effort, most_steps=SEARCH_STEPS)
 
-    def _hosts_of(self, piece: Slice, slice_bin: SliceBin) -> Iterator[ReceivingHost]:
+    def _hosts_of(self, piece: Slice, slice_bin: SliceBin, least: Vector, *, may_go: bool) -> Iterator[ReceivingHost]:
         """The hosts of a busy slice: one that is idle may go soon. But what is under way to one may still get there."""
         group = self._fleet.groups[slice_bin.group]
-        recent = piece.received_at is not None and piece.received_at + self._settle > self._snapshot.now
-        if not slice_bin.busy and not recent:
+        if not slice_bin.busy and not (piece.received_at and piece.received_at + self._settle > self._snapshot.now):
             return
         kinds = 1 << self._kinds[slice_bin.group] + (0 if slice_bin.busy else len(self._fleet.groups))
-        position = self._fleet.position(piece)
-        for i, room in rooms_of(slice_bin, self._snapshot.usage[piece.id], group):
-            self._fleet.effort.spend(HOST_STEPS)
-            yield ReceivingHost(HostRef(piece.id, i), room, kinds, (group.price, self._sizes.of(room.free), position, i))
+        self._fleet.effort.spend(HOST_STEPS * len(slice_bin.hosts))
+        for i, room in rooms_of(slice_bin, self._snapshot.usage[piece.id], group, least):
+            order = (may_go, group.price, self._sizes.of(room.free), self._fleet.position(piece), i)
+            yield ReceivingHost(HostRef(piece.id, i), room, kinds, order)
 
     def _within_maximums(self, outgrown: Sequence[Slice]) -> list[Slice]:
         """Those that may serve again without exceeding the maximum of their group or of the cluster."""
@@ -226,6 +229,12 @@ class _Search:
                 serving += 1
                 found.append(piece)
         return found
+
+
+def _least(needs: Collection[Vector]) -> Vector:
+    """The least of every dimension, that no host may have less of to receive any load."""
+    cpu, memory, disk, gpu, tpu = (min(map(itemgetter(d), needs)) for d in range(len(DIMENSIONS)))
+    return (cpu, memory, disk, gpu, tpu)
 
 
 def kinds_of(groups: Sequence[ScaleGroup]) -> list[int]:

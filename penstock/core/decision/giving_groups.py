@@ -26,6 +26,7 @@ class GivingGroups:
         self._given: Counter[int] = Counter()
         short = self._short_groups()
         self._open = [not short >> g & 1 and self._is_open(g) for g in range(len(plan.fleet.groups))]
+        self._may_give = [self._has_spare(g) for g in range(len(plan.fleet.groups))]
 
     def saving(self, g: int) -> float | None:
         """The money per hour that a slice of the group saves; None if that is not known, or too little."""
@@ -34,15 +35,16 @@ class GivingGroups:
 
     def may_give(self, g: int) -> bool:
         """Whether the group has enough slices without one more of those that work runs on."""
-        return self._open[g] and self._left(g) - 1 >= self._target(g, self._given[g] + 1)
+        return self._may_give[g]
 
     def give(self, g: int) -> None:
         """Count a slice that the group gives away."""
         self._given[g] += 1
+        self._may_give[g] = self._has_spare(g)
 
-    def _left(self, g: int) -> int:
-        counts = self._plan.fleet.counts[g]
-        return counts.ready + counts.in_flight - self._gone[g] - self._given[g]
+    def _has_spare(self, g: int) -> bool:
+        counts, given = self._plan.fleet.counts[g], self._given[g] + 1
+        return self._open[g] and counts.ready + counts.in_flight - self._gone[g] - given >= self._target(g, given)
 
     def _target(self, g: int, given: int) -> int:
         """What the group should have once so many of its busy slices are gone."""

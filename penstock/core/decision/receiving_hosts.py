@@ -14,8 +14,8 @@ from penstock.model.slices import SliceUsage
 
 HOST_STEPS = 15
 """Steps of preparing one host, or one load."""
-_ONE = 1 << 20
-"""The largest host on offer in one dimension, when amounts of several dimensions are added up."""
+_ONE = 1 << 64
+"""The largest host on offer in one dimension, when amounts of several dimensions are added up: more than any host has of any."""
 
 
 class Load(NamedTuple):
@@ -28,10 +28,16 @@ class Load(NamedTuple):
 
 def named_loads(usage: SliceUsage, group: ScaleGroup) -> tuple[Load, ...]:
     """The load of each busy host; none unless usage names tasks and reserved resources of all of them, and no gang."""
-    if len(usage) != group.hosts_per_slice or not all(host.movable for host in usage):
+    found, alone = [], group.hosts_alone
+    if len(usage) != group.hosts_per_slice:
         return ()
-    needs = ((i, load_of(host)) for i, host in enumerate(usage) if not host.idle)
-    return tuple(Load(i, need, group.hosts_alone and need[TPU] > 0) for i, need in needs)
+    for i, host in enumerate(usage):
+        if not host.movable:
+            return ()
+        if not host.idle:
+            need = load_of(host)
+            found.append(Load(i, need, alone and need[TPU] > 0))
+    return tuple(found)
 
 
 class Room(NamedTuple):
@@ -57,33 +63,36 @@ class ReceivingHost:
 
     __slots__ = ("kinds", "order", "ref", "room")
 
-    def __init__(self, ref: HostRef, room: Room, kinds: int, order: tuple[float, int, int, int]) -> None:
+    def __init__(self, ref: HostRef, room: Room, kinds: int, order: tuple[bool, float, int, int, int]) -> None:
         """`kinds` are the bits that searches find it by; the host that is least in `order` is found first."""
         self.ref, self.room, self.kinds, self.order = ref, room, kinds, order
 
 
-def rooms_of(slice_bin: SliceBin, usage: SliceUsage, group: ScaleGroup) -> Iterator[tuple[int, Room]]:
-    """The hosts of a READY slice with room, once the plan has placed its entries. TPU work has a host to itself."""
+def rooms_of(slice_bin: SliceBin, usage: SliceUsage, group: ScaleGroup, least: Vector) -> Iterator[tuple[int, Room]]:
+    """The hosts of a READY slice that have so much left, once the plan has placed its entries. TPU work has a host to itself."""
     alone = group.hosts_alone
+    cpu, memory, disk, gpu, tpu = least
     for i, host in enumerate(slice_bin.hosts):
-        if host.cpu < 0 or (alone and len(usage) > i and (reserved := usage[i].reserved) is not None and reserved.tpu_chips):
+        if host.cpu < cpu or host.memory < memory or host.disk < disk or host.gpu < gpu or host.tpu < tpu:
             continue
-        yield i, Room((host.cpu, host.memory, host.disk, host.gpu, host.tpu), unused=host.whole)
+        if not (alone and len(usage) > i and (reserved := usage[i].reserved) is not None and reserved.tpu_chips):
+            yield i, Room((host.cpu, host.memory, host.disk, host.gpu, host.tpu), unused=host.whole)
 
 
 class Sizes:
     """Compares amounts of several dimensions: the sum of their fractions of the largest host on offer."""
 
     def __init__(self, layout: Layout) -> None:
-        self._largest = layout.most
+        self._cpu, self._memory, self._disk, self._gpu, self._tpu = (_ONE // most for most in layout.most)
 
     def of(self, vector: Vector) -> int:
         """The size of a vector, a whole number."""
-        return sum(amount * _ONE // self._largest[d] for d, amount in enumerate(vector) if amount)
+        cpu, memory, disk, gpu, tpu = vector
+        return cpu * self._cpu + memory * self._memory + disk * self._disk + gpu * self._gpu + tpu * self._tpu
 
 
 class ReceivingHosts:
-    """Hosts that may receive loads, the fullest first, so that the others may be emptied as well."""
+    """Hosts that may receive loads, in an order in which the first that can take a load does."""
 
     def __init__(self, layout: Layout, hosts: Iterable[ReceivingHost], effort: Effort, *, most_steps: int) -> None:
         """At most so many steps are spent on searches; then nothing fits any more."""
