@@ -208,8 +208,10 @@ class _Search:
     def _hosts_of(self, piece: Slice, slice_bin: SliceBin, least: Vector, *, may_go: bool) -> Iterator[ReceivingHost]:
         """The hosts of a busy slice: one that is idle may go soon. But what is under way to one may still get there."""
         group = self._fleet.groups[slice_bin.group]
-        if not slice_bin.busy and not (piece.received_at and piece.received_at + self._settle > self._snapshot.now):
-            return
+        if not slice_bin.busy:
+            if piece.received_at is None or piece.received_at + self._settle <= self._snapshot.now:
+                return
+            self._moments.append(piece.received_at + self._settle)
         kinds = 1 << self._kinds[slice_bin.group] + (0 if slice_bin.busy else len(self._fleet.groups))
         self._fleet.effort.spend(HOST_STEPS * len(slice_bin.hosts))
         for i, room in rooms_of(slice_bin, self._snapshot.usage[piece.id], group, least):
