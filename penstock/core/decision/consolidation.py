@@ -7,6 +7,7 @@ left, so that further slices may be emptied as well.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from penstock.core.decision.receiving_hosts import (
     ReceivingHost,
     ReceivingHosts,
     Sizes,
+    most_room,
     named_loads,
     rooms_of,
 )
@@ -162,12 +164,21 @@ class _Search:
             g = slice_bin.group
             if slice_bin.used or not slice_bin.busy or piece.id in fleet.protected or not self._groups.may_give(g):
                 continue
-            giver = self._giver(piece, g)
+            giver = self._giver(piece, g, self._most_room[self._kinds[g]])
             if giver.loads and not self._is_head(piece, g) and not self._settles(piece):
                 yield giver
 
-    def _giver(self, piece: Slice, g: int) -> _Giver:
-        loads = named_loads(self._snapshot.usage.get(piece.id, ()), self._fleet.groups[g])
+    @cached_property
+    def _most_room(self) -> dict[int, Vector]:
+        """The most that a host of a busy slice has left, by kind: what needs more is not looked at any further."""
+        bins: dict[int, list[SliceBin]] = {kind: [] for kind in self._kinds}
+        for _, slice_bin in self._here:
+            if slice_bin.busy:
+                bins[self._kinds[slice_bin.group]].append(slice_bin)
+        return {kind: most_room(of_kind) for kind, of_kind in bins.items()}
+
+    def _giver(self, piece: Slice, g: int, most: Vector) -> _Giver:
+        loads = named_loads(self._snapshot.usage.get(piece.id, ()), self._fleet.groups[g], most)
         self._fleet.effort.spend(HOST_STEPS * len(loads))
         if len(loads) == 1:
             return _Giver(piece, g, loads, self._sizes.of(loads[0].need))
@@ -190,7 +201,7 @@ class _Search:
             g = self._fleet.number.get(piece.group)
             if piece.drain is None or g is None or piece.drain.known_cause is not DrainCause.CONSOLIDATION:
                 continue
-            giver = self._giver(piece, g)
+            giver = self._giver(piece, g, self._fleet.groups[g].host.vector)
             if giver.loads and piece.state.was_ready and not piece.confirmed_empty:
                 yield giver
 

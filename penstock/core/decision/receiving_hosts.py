@@ -26,8 +26,11 @@ class Load(NamedTuple):
     alone: bool
 
 
-def named_loads(usage: SliceUsage, group: ScaleGroup) -> tuple[Load, ...]:
-    """The load of each busy host; none unless usage names tasks and reserved resources of all of them, and no gang."""
+def named_loads(usage: SliceUsage, group: ScaleGroup, most: Vector) -> tuple[Load, ...]:
+    """The load of each busy host; none unless usage names tasks and reserved resources of all of them, and no gang.
+
+    None either if one needs more than `most` in any dimension.
+    """
     found, alone = [], group.hosts_alone
     if len(usage) != group.hosts_per_slice:
         return ()
@@ -36,6 +39,8 @@ def named_loads(usage: SliceUsage, group: ScaleGroup) -> tuple[Load, ...]:
             return ()
         if not host.idle:
             need = load_of(host)
+            if need[0] > most[0] or need[1] > most[1] or need[2] > most[2] or need[3] > most[3] or need[4] > most[4]:
+                return ()
             found.append(Load(i, need, alone and need[TPU] > 0))
     return tuple(found)
 
@@ -77,6 +82,19 @@ def rooms_of(slice_bin: SliceBin, usage: SliceUsage, group: ScaleGroup, least: V
             continue
         if not (alone and len(usage) > i and (reserved := usage[i].reserved) is not None and reserved.tpu_chips):
             yield i, Room((host.cpu, host.memory, host.disk, host.gpu, host.tpu), unused=host.whole)
+
+
+def most_room(bins: Iterable[SliceBin]) -> Vector:
+    """The most that any host has left in each dimension."""
+    cpu = memory = disk = gpu = tpu = 0
+    for slice_bin in bins:
+        for host in slice_bin.hosts:
+            cpu = host.cpu if host.cpu > cpu else cpu
+            memory = host.memory if host.memory > memory else memory
+            disk = host.disk if host.disk > disk else disk
+            gpu = host.gpu if host.gpu > gpu else gpu
+            tpu = host.tpu if host.tpu > tpu else tpu
+    return (cpu, memory, disk, gpu, tpu)
 
 
 class Sizes:

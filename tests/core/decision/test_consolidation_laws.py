@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from datetime import timedelta
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -222,7 +223,7 @@ def test_without_consolidation_nothing_moves(snapshot: Snapshot) -> None:
 
 @law
 @given(busy_snapshots(), st.randoms(use_true_random=False))
-def test_the_order_of_groups_and_of_reports_is_irrelevant(snapshot: Snapshot, random: "st.DataObject") -> None:
+def test_the_order_of_groups_and_of_reports_is_irrelevant(snapshot: Snapshot, random: Random) -> None:
     listed, named = list(snapshot.config.groups), list(snapshot.usage.items())
     random.shuffle(listed)
     random.shuffle(named)

@@ -1,5 +1,7 @@
 """Consolidation in the state: what receivers keep, orders that are dropped, and whose word on busy slices is stale."""
 
+from typing import Any
+
 from penstock.contract.orders import Orders
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.state.apply import apply
@@ -19,7 +21,7 @@ LOAD: SliceUsage = (HostUsage(tasks=("t",), reserved=Resources(cpu=1)),)
 
 def busy(*, consolidation: bool = True) -> AutoscalerState:
     """Two READY slices with little work."""
-    more = {"consolidation": {}} if consolidation else {}
+    more: dict[str, Any] = {"consolidation": {}} if consolidation else {}
     state = ready(ready(cluster({"name": "g", "price_per_hour": 2}, **more), "a"), "b")
     return apply(state, says(1, epoch=1, a=LOAD, b=LOAD))
 
