@@ -136,7 +136,8 @@ class Drain(Value):
     force: bool = False
     idle_since: Moment | None = None
     deadline: Moment | None = None
-    """Set by a notice of the cloud; otherwise the drain timeout of the group counts."""
+    receivers: tuple[str, ...] = ()
+    """The ids of the slices on which its work fits, if it drains for consolidation."""
 
 
 class KeptCode(StrEnum):

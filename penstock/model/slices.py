@@ -335,6 +335,12 @@ class HostUsage(Value):
             return self.state is HostState.IDLE
         return not self.tasks and not self.gangs and (self.reserved is None or not any(self.reserved.vector))
 
+    @property
+    def movable(self) -> bool:
+        """Whether what runs here could run on another host: its tasks and reserved resources are named, and no gang."""
+        named = self.idle or (bool(self.tasks) and self.reserved is not None)
+        return named and not self.gangs and self.state is not HostState.DEGRADED
+
 
 SliceUsage = tuple[HostUsage, ...]
 """One usage per host. A single one without `reserved` applies to every host of the slice."""

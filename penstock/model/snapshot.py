@@ -31,7 +31,10 @@ class Snapshot(Value):
     slices: tuple[Slice, ...] = ()
     usage: dict[str, SliceUsage] = Field(default_factory=dict)
     stale_at: dict[str, Moment] = Field(default_factory=dict)
-    """From when the word of a silent source on an idle slice is stale, by slice id: the slice does not drain on it."""
+    """From when the word of a silent source on a slice is stale, by slice id: the slice does not drain on it.
+
+    Idle slices are named, and with consolidation all READY ones.
+    """
     sources: dict[str, SourceTerms] = Field(default_factory=dict)
     """Terms of the sources of demand that have any, by the name that runs have."""
     waiting_since: dict[str, Moment] = Field(default_factory=dict)

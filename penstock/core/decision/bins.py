@@ -86,6 +86,13 @@ def free_of(offer: Vector, usage: HostUsage) -> Vector:
     return (cpu, memory, disk, min(gpu, max(0, offer[GPU] - _gpu_shares(usage.reserved.gpu_milli, len(usage.tasks)))), tpu)
 
 
+def load_of(usage: HostUsage) -> Vector:
+    """What the tasks of a busy host take of it, and would take of another. Their reserved amounts must be known."""
+    assert usage.reserved is not None
+    cpu, memory, disk, gpu, tpu = usage.reserved.vector
+    return (cpu, memory, disk, max(gpu, _gpu_shares(gpu, len(usage.tasks))), tpu)
+
+
 def _gpu_shares(reserved: int, tasks: int) -> int:
     """Milli-GPUs that running tasks take: one GPU each if they reserve, on average, a share above one half."""
     share = reserved % MILLI and tasks and reserved // tasks

@@ -24,16 +24,22 @@ class Outdated(NamedTuple):
     moments: tuple[datetime, ...] = ()
 
 
-def notice_of(piece: Slice) -> Reason | None:
-    """The cloud's notice, unless the slice leaves for it already, or is deleted at its deadline anyway."""
-    if piece.notice is None or not piece.state.live:
+def notice_of(piece: Slice, now: datetime) -> Reason | None:
+    """The cloud's notice, unless the slice leaves for it already, is deleted at its deadline anyway, or is known to be empty."""
+    if piece.notice is None or not piece.state.live or piece.confirmed_empty or _follows(piece, piece.notice.until, now):
         return None
-    if piece.drain is not None:
-        earlier = piece.drain.deadline is not None and piece.drain.deadline <= piece.notice.until
-        if piece.drain.known_cause is DrainCause.NOTICE or (piece.drain.force and earlier):
-            return None
     what = piece.notice.kind.replace("_", " ")
     return Reason(DrainCause.NOTICE, f"{what} at {piece.notice.until:%Y-%m-%d %H:%M:%S}Z", piece.notice.until)
+
+
+def _follows(piece: Slice, until: datetime, now: datetime) -> bool:
+    """Whether the drain of a slice needs no other deadline. A notice that was moved gives it one; of past ones only the first."""
+    if piece.drain is None:
+        return False
+    ends = piece.drain.deadline
+    if piece.drain.force or piece.drain.known_cause is not DrainCause.NOTICE:
+        return piece.drain.force
+    return ends == until or (until <= now and ends is not None and ends <= now)
 
 
 def outdated(now: datetime, group: ScaleGroup, piece: Slice, fingerprint: str) -> Outdated:

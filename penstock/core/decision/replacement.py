@@ -113,7 +113,7 @@ class Replacements:
         fingerprints = [group.fingerprint for group in self._groups] if self._snapshot.config.replace_drifted else ()
         for piece in self._snapshot.slices:
             g = self._number.get(piece.group)
-            reason = notice_of(piece)
+            reason = notice_of(piece, self._snapshot.now)
             if reason is None and g is not None and piece.id not in self._protected:
                 fingerprint = fingerprints[g] if fingerprints else ""
                 reason, moments = outdated(self._snapshot.now, self._groups[g], piece, fingerprint)

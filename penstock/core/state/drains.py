@@ -40,14 +40,16 @@ def carried_out(state: AutoscalerState, orders: Orders, at: datetime) -> Changes
     """Begin and cancel the drains of a decision, and note since when slices on their way are not needed.
 
     A drain is dropped if its slice is not what the decision saw (`_is_still_due`), or was protected since. A notice of the cloud
-    brings its own deadline, which protections do not hold up.
+    brings its own deadline, which protections do not hold up. Slices that receive the work of another are not emptied themselves
+    for a while, which counts from the order: until then the work is on its way.
     """
-    wanted = {drain.slice_id: drain for drain in orders.drains}
+    due = _still_due(state, orders.drains, at)
+    receivers = {slice_id for drain in due.values() for slice_id in drain.receivers}
     cancelled, unneeded = set(orders.cancelled_drains), set(orders.unneeded)
     slices, outbox, number = [], list(state.outbox), state.drains_ordered
     for piece in state.slices:
-        drain = wanted.get(piece.id)
-        if drain is not None and _may_begin(state, piece, drain, at):
+        drain = due.get(piece.id)
+        if drain is not None:
             number += 1
             deadline = drain_deadline(state, piece, at) if drain.deadline is None else max(at, drain.deadline)
             terms = DrainTerms(cause=drain.cause, detail=drain.detail, force=drain.force, number=number, deadline=deadline)
@@ -56,19 +58,30 @@ def carried_out(state: AutoscalerState, orders: Orders, at: datetime) -> Changes
         elif piece.id in cancelled and piece.reclaimable:
             outbox.append(to_cancel(piece))
             piece = returning(piece)
+        if piece.id in receivers:
+            piece = piece.changed(received_at=at)
         since = (piece.unneeded_since or at) if piece.id in unneeded and piece.state.in_flight else None
         slices.append(piece if piece.unneeded_since == since else piece.changed(unneeded_since=since))
     return {"slices": tuple(slices), "outbox": tuple(outbox), "drains_ordered": number}
 
 
+def _still_due(state: AutoscalerState, ordered: Sequence[Drain], at: datetime) -> dict[str, Drain]:
+    """The drains that begin now, by slice id."""
+    known = ((state.by_id[drain.slice_id], drain) for drain in ordered if drain.slice_id in state.by_id)
+    return {piece.id: drain for piece, drain in known if _may_begin(state, piece, drain, at)}
+
+
 def _may_begin(state: AutoscalerState, piece: Slice, drain: Drain, at: datetime) -> bool:
     if drain.cause == DrainCause.NOTICE:
         return follows_notice(piece, drain, at)
-    return _is_still_due(piece, drain) and not protected_now(state, piece, at)
+    return _is_still_due(piece, drain, state.usage.get(piece.id, ())) and not protected_now(state, piece, at)
 
 
-def _is_still_due(piece: Slice, drain: Drain) -> bool:
-    """Whether the slice is still what the decision saw: as idle, as unclaimed or as far on its way as the order depends on."""
+def _is_still_due(piece: Slice, drain: Drain, usage: SliceUsage) -> bool:
+    """Whether the slice is still what the decision saw: as idle, as unclaimed or as far on its way as the order depends on.
+
+    To save money, nothing is moved that cannot be named.
+    """
     if piece.drain is not None or not piece.state.serves:
         return False
     if drain.idle_since is not None:
@@ -80,6 +93,8 @@ def _is_still_due(piece: Slice, drain: Drain) -> bool:
             return piece.state.in_flight
         case DrainCause.ABOVE_MAXIMUM:
             return piece.state.in_flight or piece.is_unclaimed or piece.idle_since is not None
+        case DrainCause.CONSOLIDATION:
+            return piece.state is SliceState.READY and all(host.movable for host in usage)
     return True
 
 

@@ -8,6 +8,7 @@ from penstock.contract.orders import OnReady
 from penstock.core.state.events import DemandDelta, DemandRefused, DemandSnapshot, PressureReported, UsageReported
 from penstock.core.state.state import BEFORE_TIME, AutoscalerState, SourceDemand, UsageSource
 from penstock.model.pressure import PressureState
+from penstock.model.slices import SliceState
 from penstock.model.snapshot import SourceTerms
 
 KEPT_SILENT_SOURCES = 100
@@ -31,18 +32,19 @@ def stale_since(state: AutoscalerState, name: str, now: datetime) -> datetime | 
 
 
 def stale_at(state: AutoscalerState) -> dict[str, datetime]:
-    """From when the word of some source on each idle slice is stale, by slice id.
+    """From when the word of some source on each idle slice is stale, by slice id; with consolidation, on each READY one.
 
     What a source said before some of it was lost, or in an older epoch, has been stale since then.
     """
     if state.config is None:
         return {}
-    idle = {piece.id for piece in state.slices if piece.idle_since is not None}
+    every = state.config.consolidation is not None
+    judged = {p.id for p in state.slices if p.idle_since is not None or (every and p.state is SliceState.READY)}
     lasts = timedelta(seconds=state.config.stale_after_seconds)
     found: dict[str, datetime] = {}
-    for name, source in sorted(state.usage_sources.items()) if idle else ():
+    for name, source in sorted(state.usage_sources.items()) if judged else ():
         old, began, end = old_words(source), source.began or source.at, heard_at(state, name) + lasts
-        ends = {slice_id: began if slice_id in old else end for slice_id in source.named if slice_id in idle}
+        ends = {slice_id: began if slice_id in old else end for slice_id in source.named if slice_id in judged}
         found |= {slice_id: min(moment, found.get(slice_id, moment)) for slice_id, moment in ends.items()}
     return found
 

@@ -37,6 +37,7 @@ def usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
     idle = drains.after_usage(state, changes, named, event.at, anew=anew)
     resumes = has_lapsed(state, event.source, event.at) or speaker.restarted != before.restarted
     resumes = resumes or drives_again(state, event.source, event.at)
+    resumes = resumes or (speaker.began == event.at and state.config is not None and state.config.consolidation is not None)
     changes["matters"] = bool(said or unnamed or resumes or left_out or idle)
     return changes
 
