@@ -153,6 +153,7 @@ class ClusterFields(TypedDict, total=False):
     window: dict[str, Any]
     replace_drifted: bool
     return_home: dict[str, Any]
+    consolidation: dict[str, Any]
 
 
 class Expected(TypedDict, total=False):

@@ -41,6 +41,15 @@ class DisruptionBudget:
         if g is not None:
             self._left[g] -= 1
 
+    @property
+    def cluster_left(self) -> int:
+        """How many more slices of the cluster may be disrupted now."""
+        return max(0, self._cluster_left)
+
+    def left(self, g: int) -> int:
+        """How many more slices of the group may be disrupted now: none outside its window."""
+        return max(0, self._left[g]) if self.opens_at(g) is None else 0
+
     def is_spent(self, g: int) -> bool:
         """Whether no further slice of the group may be disrupted now: the cluster's budget counts first, then the group's."""
         return self._cluster_left <= 0 or self._left[g] <= 0

@@ -1,9 +1,12 @@
 """Give slices back: the drains that a finished plan orders, and the slices on their way that it does not need."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
+from penstock.core.decision.consolidation import consolidations
 from penstock.core.decision.floors import StandingResult
 from penstock.core.decision.held_for_gangs import held_for_gangs
 from penstock.core.decision.holds import Holds
@@ -22,11 +25,13 @@ MOST_DRAINS = 500
 class GiveBack(NamedTuple):
     """Slices to drain; slices on their way that nothing needs; and when the next drain is due, if nothing else changes.
 
-    `withheld` are slices that could go and that something keeps; `waiting_since` says since when gangs wait, by shape.
+    `outgrown` are slices whose drains for consolidation are cancelled, because their work fits nowhere any more; `withheld` are
+    slices that could go and that something keeps; `waiting_since` says since when gangs wait, by shape.
     """
 
     drains: tuple[Drain, ...]
     unneeded: tuple[str, ...]
+    outgrown: tuple[str, ...]
     next_at: datetime | None
     withheld: tuple[Withheld, ...]
     waiting_since: dict[str, datetime]
@@ -59,6 +64,7 @@ def give_back(plan: Plan, standing: StandingResult, holds: Holds, unreplaced: di
         for piece in spared.idle:
             due.drain_idle(piece, group.idle_timeout_seconds, price=group.price, cause=DrainCause.IDLE)
     _judge_removed_groups(plan, due)
+    consolidated = _consolidate(plan, standing, due)
     drains = due.drains()
     moments = [*due.moments, *keeping.moments]
     waiting = replacements.waiting | unreplaced
@@ -69,10 +75,35 @@ def give_back(plan: Plan, standing: StandingResult, holds: Holds, unreplaced: di
     return GiveBack(
         drains=drains[:MOST_DRAINS],
         unneeded=tuple(due.unneeded),
+        outgrown=consolidated,
         next_at=min(moments, default=None),
         withheld=tuple(each for slice_id, each in kept.items() if slice_id not in going),
         waiting_since=gangs.waiting_since,
     )
+
+
+def _consolidate(plan: Plan, standing: StandingResult, due: "_Due") -> tuple[str, ...]:
+    """Empty slices whose work fits elsewhere, with what is left of the budget; returns those whose drains are cancelled."""
+    fleet, replacements = plan.fleet, plan.fleet.replacements
+    if fleet.snapshot.config.consolidation is None:
+        return ()
+    budget = replacements.budget
+    leaving = {*due.slice_ids, *replacements.waiting, *replacements.reserved}
+    most_of = {group.name: budget.left(g) for g, group in enumerate(fleet.groups)}
+    found = consolidations(plan, standing, leaving=leaving, most=budget.cluster_left, most_of=most_of)
+    for move in found.moves:
+        piece = move.piece
+        drain = Drain(
+            slice_id=piece.id,
+            group=piece.group,
+            cause=DrainCause.CONSOLIDATION,
+            detail=move.detail,
+            receivers=move.receivers,
+        )
+        due.replace(drain)
+    due.moments += [] if found.next_at is None else [found.next_at]
+    due.moments += [edge for g in range(len(fleet.groups)) for edge in budget.edges(g)]
+    return tuple(piece.id for piece in found.outgrown)
 
 
 class _Due:
@@ -85,8 +116,13 @@ class _Due:
         self._at_once: dict[str, Drain] = {}
         self._idle: list[tuple[datetime, float, str, Drain]] = []
 
+    @property
+    def slice_ids(self) -> Iterator[str]:
+        """The slices that drain."""
+        return chain(self._at_once, (slice_id for _, _, slice_id, _ in self._idle))
+
     def replace(self, drain: Drain) -> None:
-        """Drain at once, because another slice takes its place or the cloud takes the slice."""
+        """Drain at once, because other slices take its place or the cloud takes the slice."""
         self._at_once.setdefault(drain.slice_id, drain)
 
     def call_off(self, piece: Slice, cause: DrainCause, *, force: bool = False) -> None:

@@ -53,8 +53,10 @@ def aging_snapshots(draw: DrawFn) -> Snapshot:
         slices.append(piece)
     ids = [piece.id for piece in slices]
     aging = tuple(draw(aged(piece, ids, config)) for piece in slices)
-    setbacks = {name: Setback(at=draw(past), failed_returns=draw(st.integers(0, 2))) for name in names} if draw(seldom) else {}
-    return snapshot.model_copy(update={"config": config, "slices": aging, "usage": usage, "setbacks": setbacks})
+    had_setbacks = draw(seldom)
+    setbacks = {name: Setback(at=draw(past), failed_returns=draw(st.integers(0, 2))) for name in names}
+    facts = {"config": config, "slices": aging, "usage": usage, "setbacks": setbacks if had_setbacks else {}}
+    return snapshot.model_copy(update=facts)
 
 
 @st.composite
@@ -86,15 +88,15 @@ def replacing(draw: DrawFn, config: ClusterConfig) -> ClusterConfig:
 def aged(draw: DrawFn, piece: Slice, ids: Sequence[str], config: ClusterConfig) -> Slice:
     group = config.group(piece.group)
     now = "" if group is None else group.fingerprint
-    others = [other for other in ids if other != piece.id]
+    others, names = [other for other in ids if other != piece.id], [each.name for each in config.groups]
     return piece.changed(
         fingerprint=draw(st.sampled_from(("", now, now, "old"))),
         created_at=draw(st.none() | past),
         degraded_since=draw(past) if draw(rarely) else None,
         notice=Notice(kind=draw(st.sampled_from(NoticeKind)), until=draw(future | past)) if draw(rarely) else None,
         unconfirmed_at=draw(past) if draw(rarely) else None,
-        replaces=draw(st.sampled_from(others)) if others and draw(seldom) else "",
-        home=draw(st.sampled_from([each.name for each in config.groups])) if draw(seldom) else "",
+        replaces=draw(st.sampled_from(others)) if bool(others) and draw(seldom) else "",
+        home=draw(st.sampled_from(names)) if draw(seldom) else "",
     )
 
 

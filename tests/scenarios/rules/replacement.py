@@ -1,6 +1,7 @@
-"""Rules of replacement: drift, age, degraded hosts, notices, the disruption budget, windows, and slices that return home."""
+"""Rules of replacement: drift, age, degraded hosts, notices, the disruption budget, windows, returning home, consolidation."""
 
 from penstock.model.decision import Cause, KeptCode, Tier
+from penstock.model.resources import Resources
 from penstock.model.slices import Availability, HostState, HostUsage, SliceState
 from tests.scenarios.builder import scenario
 
@@ -325,4 +326,47 @@ RETURNS = (
     .expects(launches={}, drains={"n0": "not needed"}),
 )
 
-RULES = (*DRIFT, *AGE, *NOTICES, *BUDGET, *RETURNS)
+FULL = HostUsage(tasks=("a",), reserved=Resources(cpu=3))
+LIGHT = HostUsage(tasks=("b",), reserved=Resources(cpu=1))
+CONSOLIDATED = (
+    scenario("a busy slice is emptied if what runs on it fits on another, and that saves money")
+    .cluster(consolidation={})
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=FULL)
+    .slice("light", "g", READY, usage=LIGHT)
+    .expects(launches={}, drains={"light": "consolidation"}),
+    scenario("nothing is consolidated unless the configuration says so")
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=FULL)
+    .slice("light", "g", READY, usage=LIGHT)
+    .expects(launches={}, drains={}),
+    scenario("consolidation comes last in the budget")
+    .cluster(consolidation={})
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=FULL)
+    .slice("light", "g", READY, usage=LIGHT)
+    .slice("old", "g", READY, usage="idle", idle="1s", made="before")
+    .expects(launches={}, drains={"old": "drift"}),
+    scenario("consolidation waits for the window")
+    .cluster(consolidation={}, window=NOW_CLOSED)
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=FULL)
+    .slice("light", "g", READY, usage=LIGHT)
+    .expects(launches={}, drains={}, changes_in="14h"),
+    scenario("a slice that demand is placed on is not emptied")
+    .cluster(consolidation={})
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=FULL)
+    .slice("light", "g", READY, usage=LIGHT)
+    .wants(1, cpu=2)
+    .expects(placed={"g": 1}, launches={}, drains={}),
+    scenario("a slice that drains for consolidation serves again if its work fits nowhere any more")
+    .cluster(consolidation={})
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=FULL)
+    .slice("light", "g", SliceState.DRAINING, drain="consolidation", usage=LIGHT)
+    .wants(1, cpu=1)
+    .expects(placed={"g": 1}, launches={}, drains={}, cancelled=["light"]),
+)
+
+RULES = (*DRIFT, *AGE, *NOTICES, *BUDGET, *RETURNS, *CONSOLIDATED)
