@@ -7,9 +7,10 @@ import click
 from bench.adversarial import AdversarialResult, adversarial_verdicts, run_adversarial
 from bench.backlog import BacklogResult, backlog_table, backlog_verdicts, run_backlog
 from bench.fullsize import FullSizeResult, full_size_table, full_size_verdicts, run_full_size
+from bench.giving_back import GivingBackResult, giving_back_verdicts, run_giving_back
 from bench.packing import PackingRun, run_packing
 from bench.remedies import RemedyResult, run_remedies
-from bench.report import packing_table, routing_table, scaling_table, state_line, verdict_lines, wide_console
+from bench.report import giving_back_table, packing_table, routing_table, scaling_table, state_line, verdict_lines, wide_console
 from bench.routing import RoutingResult, run_routing
 from bench.scaling import ScalingResult, run_scaling, scaling_verdicts
 from bench.state import StateResult, run_state
@@ -17,6 +18,9 @@ from bench.targets import packing_verdicts, remedy_verdicts, routing_verdicts, s
 from bench.temporal.run import TemporalRun, run_temporal, temporal_table, temporal_verdicts
 from bench.verdicts import Verdict
 from penstock.model.value import Value
+
+PARTS = ("routing", "packing", "scaling", "adversarial", "giving-back", "state", "remedies", "temporal", "backlog", "fullsize")
+"""What `--only` can name, in the order in which all are run."""
 
 
 class BenchRun(Value):
@@ -27,6 +31,7 @@ class BenchRun(Value):
     packing: PackingRun | None = None
     scaling: tuple[ScalingResult, ...] = ()
     adversarial: tuple[AdversarialResult, ...] = ()
+    giving_back: tuple[GivingBackResult, ...] = ()
     state: StateResult | None = None
     remedies: tuple[RemedyResult, ...] = ()
     temporal: TemporalRun | None = None
@@ -39,7 +44,7 @@ class BenchRun(Value):
 @click.option("--quick", is_flag=True, help="At most 10,000 entries, and only the large packing cases.")
 @click.option(
     "--only",
-    type=click.Choice(["routing", "packing", "scaling", "adversarial", "state", "remedies", "temporal", "backlog", "fullsize"]),
+    type=click.Choice(PARTS),
     help="Run only this benchmark.",
 )
 @click.option("--all-slices", is_flag=True, help="With fullsize: launch all 5,000 slices, which takes minutes more.")
@@ -54,6 +59,8 @@ def main(*, quick: bool, only: str | None, all_slices: bool, json_file: Path | N
         console.print(packing_table(found.packing))
     if found.scaling:
         console.print(scaling_table(found.scaling))
+    if found.giving_back:
+        console.print(giving_back_table(found.giving_back))
     if found.state:
         console.print(state_line(found.state), highlight=False, soft_wrap=True)
     if found.temporal:
@@ -76,6 +83,7 @@ def _measure(*, quick: bool, only: str | None, all_slices: bool) -> BenchRun:
     scaling: list[ScalingResult] = []
     adversarial: list[AdversarialResult] = []
     backlog: list[BacklogResult] = []
+    giving_back: list[GivingBackResult] = []
     packing = state = temporal = fullsize = None
     if only in (None, "routing"):
         routing = run_routing(quick=quick)
@@ -89,6 +97,9 @@ def _measure(*, quick: bool, only: str | None, all_slices: bool) -> BenchRun:
     if only in (None, "adversarial"):
         adversarial = run_adversarial(quick=quick or only is None)
         verdicts += adversarial_verdicts(adversarial)
+    if only in (None, "giving-back"):
+        giving_back = run_giving_back(quick=quick)
+        verdicts += giving_back_verdicts(giving_back)
     if only in (None, "state"):
         state = run_state()
         verdicts += state_verdicts(state)
@@ -110,6 +121,7 @@ def _measure(*, quick: bool, only: str | None, all_slices: bool) -> BenchRun:
         packing=packing,
         scaling=tuple(scaling),
         adversarial=tuple(adversarial),
+        giving_back=tuple(giving_back),
         state=state,
         remedies=tuple(remedies),
         temporal=temporal,

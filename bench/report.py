@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bench.giving_back import GivingBackResult
 from bench.packing import PackingResult, PackingRun
 from bench.ray_peer import RAY
 from bench.routing import RoutingResult
@@ -96,6 +97,22 @@ def scaling_table(results: Iterable[ScalingResult]) -> Table:
         times = (f"{row.cpu_seconds:.3f}", f"{row.cpu_seconds_of_twice:.3f}", f"{row.ratio:.2f}")
         outcome = (str(row.slices), f"{row.cost:.2f}", "yes" if row.thorough else "no")
         table.add_row(row.workload, row.placement, f"{row.entries:,}", *times, *outcome)
+    return table
+
+
+def giving_back_table(results: Iterable[GivingBackResult]) -> Table:
+    """A row per cause for which slices go."""
+    table = Table(title="Giving back: one decision at full size", title_justify="left", caption_justify="left")
+    table.caption = (
+        "CPU seconds of decide() and of the reasons of every slice that stays. idle: a fifth of the slices is idle beyond the "
+        "timeout. replacement: all others are outdated. consolidation: their work could be packed. A hundred may be disrupted."
+    )
+    table.add_column("case")
+    for name in ("READY slices", "tasks", "decide s", "reasons s", "drains", "replacements"):
+        table.add_column(name, justify="right")
+    for row in results:
+        times = (f"{row.decide_seconds:.3f}", f"{row.kept_seconds:.3f}")
+        table.add_row(row.case, f"{row.slices:,}", f"{row.tasks:,}", *times, f"{row.drains:,}", f"{row.replacements:,}")
     return table
 
 

@@ -1,4 +1,4 @@
-"""State benchmark: encode and decode a state of 100,000 tasks in 1,200 shapes and 5,000 busy slices."""
+"""State benchmark: encode and decode a state of 100,000 tasks in 1,200 shapes and 5,000 slices of four hosts each."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -11,6 +11,7 @@ from penstock.model.demand import Demand
 from penstock.model.demand_builder import DemandBuilder
 from penstock.model.resources import Resources
 from penstock.model.shape import Shape
+from penstock.model.sightings import HostAddress
 from penstock.model.slices import HostState, HostUsage, Slice, SliceState
 from penstock.model.value import Value
 
@@ -19,6 +20,8 @@ SLICES = 5_000
 SHAPES = 1_200
 GROUPS = 50
 HOSTS = 4
+IDLE_EVERY = 5
+"""One slice in so many is idle."""
 REPEATS = 5
 
 _NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -40,12 +43,17 @@ def run_state() -> StateResult:
 
 
 def full_state() -> AutoscalerState:
-    """A state of the largest supported size: every task is a separate run, and every host reports one running task."""
+    """A state of the largest supported size: every task is a separate run, and every host has an address and reports a task.
+
+    But a fifth of the slices is idle, each since another moment. All were made with a fingerprint, in groups of their own.
+    """
     chance = random.Random(7)
     groups = [
         {"name": f"g{i}", "device": {"type": "tpu", "variant": "v5litepod-16"}, "host": {"cpu": 112}, "max_slices": SLICES}
         for i in range(GROUPS)
     ]
+    config = ClusterConfig.model_validate({"cluster": "full", "groups": groups})
+    fingerprints = [group.fingerprint for group in config.groups]
     slices = tuple(
         Slice(
             id=f"g{i % GROUPS}-{chance.getrandbits(48):012x}",
@@ -55,22 +63,32 @@ def full_state() -> AutoscalerState:
             cause="demand",
             source="default",
             joined=True,
+            fingerprint=fingerprints[i % GROUPS],
+            home=f"g{i % 7}" if i % 10 == 0 else "",
+            idle_since=None if i % IDLE_EVERY else _NOW - timedelta(seconds=chance.randrange(10_000)),
+            hosts=tuple(HostAddress(name=f"host-{i}-{k}", address=_address(chance)) for k in range(HOSTS)),
         )
         for i in range(SLICES)
     )
     reserved = Resources(cpu=100, memory="128GiB", tpu=4)
     usage = {
-        piece.id: tuple(HostUsage(state=HostState.BUSY, reserved=reserved, tasks=(f"/u/run{i}/{k}",)) for k in range(HOSTS))
+        piece.id: (HostUsage(state=HostState.IDLE),) * HOSTS
+        if piece.idle_since is not None
+        else tuple(HostUsage(state=HostState.BUSY, reserved=reserved, tasks=(f"/u/run{i}/{k}",)) for k in range(HOSTS))
         for i, piece in enumerate(slices)
     }
     return AutoscalerState(
         now=_NOW,
-        config=ClusterConfig.model_validate({"cluster": "full", "groups": groups}),
+        config=config,
         slices=slices,
         usage=usage,
         usage_sources={"default": _restarted(tuple(usage))},
         demand={"default": SourceDemand(epoch=1, revision=1, demand=_demand(chance))},
     )
+
+
+def _address(chance: random.Random) -> str:
+    return f"10.{chance.randrange(256)}.{chance.randrange(256)}.{chance.randrange(256)}"
 
 
 def _restarted(named: tuple[str, ...]) -> UsageSource:

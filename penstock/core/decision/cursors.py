@@ -19,6 +19,7 @@ class ShapeCursor:
     """
 
     __slots__ = (
+        "_bound",
         "buy_order",
         "candidates",
         "exclusive",
@@ -44,6 +45,7 @@ class ShapeCursor:
         self.per_host = self._per_host()
         self.ready_tier = self.ready_cursor = self.in_flight_cursor = self.new_cursor = 0
         self.in_flight_exhausted = False
+        self._bound: tuple[Layout, int] | None = None
 
     def _per_host(self) -> int | None:
         """The most tasks of one gang on one host; None if only free resources limit it."""
@@ -52,10 +54,13 @@ class ShapeCursor:
         return self.gang.tasks_per_host
 
     def bound(self, layout: Layout, tasks: int = 1) -> int:
-        """What a host must have for a number of tasks, as a search among hosts takes it."""
-        cpu, memory, disk, gpu, tpu = self.need
-        need = self.need if tasks == 1 else (cpu * tasks, memory * tasks, disk * tasks, gpu * tasks, tpu * tasks)
-        return layout.wanted(need, exclusive=self.exclusive)
+        """What a host must have for a number of tasks, as a search among hosts takes it. That for one task is kept."""
+        if tasks != 1:
+            cpu, memory, disk, gpu, tpu = self.need
+            return layout.wanted((cpu * tasks, memory * tasks, disk * tasks, gpu * tasks, tpu * tasks), exclusive=self.exclusive)
+        if self._bound is None or self._bound[0] is not layout:
+            self._bound = (layout, layout.wanted(self.need, exclusive=self.exclusive))
+        return self._bound[1]
 
     def tasks_in(self, host: HostBin, limit: int) -> int:
         """How many tasks the host can take, up to a limit."""
