@@ -41,6 +41,7 @@ FULL = Slice(
     left=LeftBehind(pool="p", chips=8, idle_timeout_seconds=60.0, cancel_after_seconds=1.0, keep_queued=True, price_per_hour=2.5),
     fingerprint="0a1b2c3d",
     replaces="b",
+    home="h",
     idle_since=NOW,
     unneeded_since=NOW,
     degraded_since=NOW,
