@@ -114,7 +114,7 @@ def preempt(calls: SimCalls, name: str | None, zone: str | None, as_json: bool) 
 @json_option
 @click.pass_obj
 def notice(calls: SimCalls, name: str, kind: str | None, duration: str | None, off: bool, as_json: bool) -> None:
-    """Announce the preemption, maintenance or end of reservation of one resource.
+    """Announce what the cloud will do to one resource.
 
     It comes true by itself: the resource is preempted, its hosts stop answering, or it is gone.
     """
