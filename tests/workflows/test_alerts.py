@@ -160,7 +160,8 @@ def test_every_drain_is_counted_once_whatever_is_reset_replayed_or_continued_as_
         first, second = Meters(), Meters()
         slow, quick = (group(min_slices=1, timeouts={"drain": drain}) for drain in ("1h", "200ms"))
         async with staged(machine_of_short_runs, slow, start=False) as stage:
-            drains, cancelled, expired = ((stage.cluster, "small", "operator", *how) for how in ((), ("cancelled",), ("expired",)))
+            drains = (stage.cluster, "small", "operator")
+            cancelled, expired = (*drains, "cancelled"), (*drains, "expired")
             async with metered(stage, monkeypatch, first) as autoscaler:
                 page = await stage.eventually(lambda: autoscaler.slices(state="READY"), lambda page: page.total)
                 slice_id = page.slices[0].id
