@@ -36,7 +36,7 @@ def serve(address: str) -> None:
         listening.bind(address)
         listening.listen()
         gc.freeze()
-        print("ready", flush=True)
+        print("ready", flush=True)  # noqa: T201 - what the tests wait for
         while True:
             readable, _, _ = select.select([listening, sys.stdin], [], [])
             if sys.stdin in readable:
@@ -68,7 +68,7 @@ def _run(order: dict[str, Any], streams: list[int]) -> NoReturn:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(STREAMS, 256)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: PTH123, SIM115 - until the process ends
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - until the process ends
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["environment"])

@@ -38,8 +38,10 @@ def test_a_run_that_was_reset_among_signals_and_updates_replays(machine: Machine
     asyncio.run(story())
 
 
-def test_more_updates_and_reports_than_one_activation_can_read_that_a_reset_delivers_at_once_are_taken_up_in_steps(machine: Machine) -> None:
-    """All of them arrive in one activation, and read in it they would take longer than the two seconds that the SDK allows."""
+def test_more_updates_and_reports_than_one_activation_can_read_are_taken_up_in_steps_after_a_reset(
+    machine: Machine,
+) -> None:
+    """A reset delivers all of them in one activation, which may not take longer than two seconds, and reading them does."""
 
     async def story(stage: Stage) -> None:
         await recovered(stage)
