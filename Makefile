@@ -42,7 +42,7 @@ test: $(ALL) ## Run the tests
 check: test check-laws check-input format lint types contracts ## Run everything that CI runs
 
 check-laws: $(ALL) ## Check the laws of decisions on many more examples
-	LAW_EXAMPLES=200 $(BIN)/python -m pytest -q tests/core/decision tests/core/elastic tests/core/test_silence.py -k "law or silence or machine"
+	LAW_EXAMPLES=200 $(BIN)/python -m pytest -q tests/core/decision tests/core/elastic tests/core/test_silence.py tests/core/answers
 
 check-input: $(ALL) ## Give 10,000 bad files, messages, queries and command lines to their readers
 	$(BIN)/python -m tests.bad_input

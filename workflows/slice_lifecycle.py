@@ -69,6 +69,8 @@ class SliceLifecycleWorkflow:
         """The last report could not be delivered."""
         self._resend_report = _is_resumed(lifecycle) and workflow.info().continued_run_id is None
         """Report the current state even if it was reported: the autoscaler requested it, or may not know this resumed slice."""
+        if workflow.info().continued_run_id is None:
+            slice_telemetry.record_first(lifecycle)
 
     @workflow.run
     async def run(self, lifecycle: SliceLifecycle) -> SliceLifecycle:  # noqa: ARG002 - __init__ takes it, because handlers may run before this

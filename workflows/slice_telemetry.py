@@ -1,6 +1,6 @@
-"""Metrics and trace spans of a slice's transitions. They never affect the history."""
+"""Metrics and trace spans of a slice's transitions and drains. They never affect the history."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -8,6 +8,7 @@ from temporalio import workflow
 
 from penstock.contract import metrics
 from penstock.contract.slices import SliceLifecycle
+from penstock.core.slices.drain_counts import DrainCount, drain_counts, first_drain_counts
 from penstock.model.slices import SliceState
 
 WRITE_SPAN = "penstock_write_span"
@@ -33,6 +34,7 @@ def record(before: SliceLifecycle, after: SliceLifecycle) -> None:
     if after.deletion_overdue and not before.deletion_overdue:
         metric = metrics.DELETIONS_OVERDUE
         workflow.metric_meter().create_counter(metric.name, metric.description, metric.unit).add(1, labels)
+    _count_drains(after, drain_counts(before, after))
     if after.state is before.state:
         return
     if after.state is SliceState.READY and before.state.in_flight:
@@ -43,6 +45,20 @@ def record(before: SliceLifecycle, after: SliceLifecycle) -> None:
     if write is not None and not workflow.unsafe.is_replaying():
         for span in _state_spans(before, after):
             write(span)
+
+
+def record_first(lifecycle: SliceLifecycle) -> None:
+    """Record what the slice had behind it when its first workflow began."""
+    _count_drains(lifecycle, first_drain_counts(lifecycle))
+
+
+def _count_drains(lifecycle: SliceLifecycle, counts: Iterable[DrainCount]) -> None:
+    """Count drains where they happen, in the slice's own workflow: a reset of its autoscaler repeats none of them."""
+    for count in counts:
+        labels = {"cluster": lifecycle.spec.cluster, "group": lifecycle.spec.group, "cause": count.cause}
+        metric = metrics.DRAINS_BEGUN if count.end is None else metrics.DRAINS_ENDED
+        how = {} if count.end is None else {"how": count.end.value}
+        workflow.metric_meter().create_counter(metric.name, metric.description, metric.unit).add(1, labels | how)
 
 
 def _state_spans(before: SliceLifecycle, after: SliceLifecycle) -> list[StateSpan]:

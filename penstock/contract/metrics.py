@@ -43,6 +43,10 @@ CREATE_ERRORS = Metric("penstock_create_errors", "Failed create calls, by kind."
 DELETIONS_OVERDUE = Metric(
     "penstock_deletions_overdue", "Deletions that exceeded their deadline, each counted once.", ("cluster", "group")
 )
+DRAINS_BEGUN = Metric("penstock_drains_begun", "Drains that slices began, by cause.", ("cluster", "group", "cause"))
+DRAINS_ENDED = Metric(
+    "penstock_drains_ended", "Drains that ended, by cause and by how they ended.", ("cluster", "group", "cause", "how")
+)
 LOCATION_PROBLEM = Metric(
     "penstock_location_problem",
     "1 while a location cannot be watched or listed, by kind of problem; 0 once it can.",
@@ -102,6 +106,8 @@ METRICS = (
     TIME_TO_READY_SECONDS,
     CREATE_ERRORS,
     DELETIONS_OVERDUE,
+    DRAINS_BEGUN,
+    DRAINS_ENDED,
     LOCATION_FAILURES,
     *OF_STATUS,
 )
@@ -111,5 +117,7 @@ UNMET_OUTCOME = "unmet"
 """The label `outcome` of unplaced tasks; for placed tasks it is their tier."""
 PRESSURE_KINDS = ("capacity", "logical", "accounted_for")
 """The label `kind` of pressure: denied demand, use above the watermark, launched or moving already."""
+OPERATOR = "operator"
+"""The label `cause` of drains that operators order: their own words would make a series of every drain."""
 TRANSIENT = "transient"
 """The label `kind` of create errors that Temporal retries, without a failure of the slice."""

@@ -1,6 +1,7 @@
 """Wait for a condition with a deadline."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -11,17 +12,21 @@ DEADLINE_SECONDS = 60.0
 """Much longer than any wait here takes, also on a busy machine."""
 STORY_SECONDS = 300.0
 """A test that takes longer hangs."""
-_POLL_SECONDS = 0.005
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.1
+_PAUSE_GROWS = 0.15
+"""Of the time that the wait has taken so far: what comes soon is seen at once, and what takes long costs few looks."""
 _LAST_LOOK_SECONDS = 10.0
 
 
 async def until(look: Callable[[], Awaitable[T]], holds: Callable[[T], object], *, seconds: float = DEADLINE_SECONDS) -> T:
     """Poll until the condition holds and return the value; fail with the last value at the deadline."""
+    began = time.monotonic()
     seen = await look()
     try:
         async with asyncio.timeout(seconds):
             while not holds(seen):
-                await asyncio.sleep(_POLL_SECONDS)
+                pause = _PAUSE_GROWS * (time.monotonic() - began)
+                await asyncio.sleep(min(max(pause, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS))
                 seen = await look()
     except TimeoutError:
         raise AssertionError(f"not within {seconds} s; last seen: {seen!r}") from None

@@ -1,12 +1,16 @@
-"""The `penstock` command in tests: as a real process, or in the test's own process, which is faster."""
+"""The `penstock` command in tests: as a process of its own, or in the test's own process, which is faster."""
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from click.testing import CliRunner
 
@@ -30,15 +34,22 @@ def in_process(*arguments: str, given: str = "", **environment: str) -> subproce
 
 
 class Commands:
-    """Commands as real processes, in one environment and directory."""
+    """Commands as processes, in one environment and directory.
 
-    def __init__(self, environment: Mapping[str, str] | None = None, *, folder: Path | None = None) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_REDIRECTING)}
-        self.environment = inherited | {"COLUMNS": "160"} | dict(environment or {})
+    Those that only have to end are forked from a process that has imported what they need, which `installed` ones are not.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str] | None = None, *, folder: Path | None = None, installed: bool = False
+    ) -> None:
+        self.environment = _inherited() | {"COLUMNS": "160"} | dict(environment or {})
         self.folder = folder
         self.program = _PROGRAM
+        self._installed = installed
 
     def __call__(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        if not self._installed:
+            return _spawner().run(arguments, given, self.environment, self.folder)
         return subprocess.run(
             [_PROGRAM, *arguments],
             input=given,
@@ -67,3 +78,62 @@ class Commands:
             env=self.environment,
             cwd=self.folder,
         )
+
+
+def _inherited() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_REDIRECTING)}
+
+
+class _Spawner:
+    """The process that forks commands (`tests.cli.spawner`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._address = str(folder / "spawner")
+        command = [sys.executable, "-m", "tests.cli.spawner", self._address]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_inherited(), cwd=Path(__file__).parents[2], text=True
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def run(
+        self, arguments: tuple[str, ...], given: str, environment: Mapping[str, str], folder: Path | None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        order = {"arguments": arguments, "environment": environment, "folder": str(folder or Path.cwd())}
+        with (
+            tempfile.TemporaryFile("w+") as taken,
+            tempfile.TemporaryFile("w+") as output,
+            tempfile.TemporaryFile("w+") as errors,
+            socket.socket(socket.AF_UNIX) as connection,
+        ):
+            taken.write(given)
+            taken.seek(0)
+            connection.connect(self._address)
+            connection.settimeout(SECONDS)
+            socket.send_fds(connection, [b" "], [stream.fileno() for stream in (taken, output, errors)])
+            with connection.makefile("rw") as orders:
+                print(json.dumps(order), file=orders, flush=True)
+                status = _status(orders, arguments)
+            return subprocess.CompletedProcess(list(arguments), status, _text(output), _text(errors))
+
+
+def _status(orders: IO[str], arguments: tuple[str, ...]) -> int:
+    """The exit status of a command; one that takes too long is killed."""
+    process = int(orders.readline())
+    try:
+        return int(orders.readline())
+    except TimeoutError:
+        os.kill(process, signal.SIGKILL)
+        raise subprocess.TimeoutExpired(list(arguments), SECONDS) from None
+
+
+def _text(stream: IO[str]) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+@cache
+def _spawner() -> _Spawner:
+    """The one of this process; it ends with it."""
+    return _Spawner(Path(tempfile.mkdtemp()))

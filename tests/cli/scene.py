@@ -50,6 +50,8 @@ def played(
 
     async def play() -> None:
         async with staged(machine, group(**first), start=start) as stage:
+            if start:  # Commands are quicker than the recovery of a new cluster, which they would tell of.
+                await stage.eventually(stage.autoscaler.status, lambda status: status.recovery is None)
             await story(Scene(stage, folder))
 
     asyncio.run(play())

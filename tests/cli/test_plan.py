@@ -28,7 +28,7 @@ def test_unmet_demand_is_status_3_and_everything_placed_is_status_0(tmp_path: Pa
 
 
 def test_the_installed_program_plans_and_ends_with_the_same_status() -> None:
-    done = Commands()("plan", *EXAMPLES)
+    done = Commands(installed=True)("plan", *EXAMPLES)
     assert (done.returncode, done.stdout) == (3, in_process("plan", *EXAMPLES).stdout)
 
 

@@ -11,14 +11,18 @@ from activities.providers.port import Unexpected
 from penstock.contract.answers import ProblemKind
 from penstock.contract.cost import Use
 from penstock.contract.metrics import (
+    DRAINS_ENDED,
     EVALUATION_FAILURES,
     LOCATION_FAILURES,
     LOCATION_PROBLEM,
     METRICS,
+    OPERATOR,
     PRESSURE_KINDS,
     SOURCE_HEARD,
 )
-from penstock.model.cluster import DEFAULT_IDLE_SECONDS, STALE_AFTER_IDLE_TIMEOUTS
+from penstock.core.slices.drain_counts import DrainEnd
+from penstock.model.cluster import DEFAULT_DRAIN_SECONDS, DEFAULT_IDLE_SECONDS, STALE_AFTER_IDLE_TIMEOUTS
+from penstock.model.slices import DrainCause
 from workflows import policies
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -85,6 +89,7 @@ def test_the_alert_on_evaluations_fires_from_the_first_failure_until_none_is_rep
         "PenstockIdleMoney",
         "PenstockNotJoined",
         "PenstockNeverReported",
+        "PenstockDrainsExpire",
     ],
 )
 def test_the_manual_of_symptoms_says_what_to_do_about_an_alert(alert: str) -> None:
@@ -94,6 +99,19 @@ def test_the_manual_of_symptoms_says_what_to_do_about_an_alert(alert: str) -> No
 
 def test_the_alert_on_defects_is_on_the_kind_under_which_they_are_counted() -> None:
     assert f'{LOCATION_FAILURES.name}{{kind="{Unexpected.__name__}"}}' in ALERTS["PenstockProviderDefect"]["expr"]
+
+
+def test_the_alert_on_drains_is_on_those_that_expire_and_its_window_is_long_enough_for_several_of_one_slice() -> None:
+    expression = ALERTS["PenstockDrainsExpire"]["expr"]
+    hours, repeated = (int(found) for pattern in (r"\[(\d+)h\]", r"> (\d+)$") for found in re.findall(pattern, expression))
+    assert _metrics_in(expression) == {DRAINS_ENDED.name}
+    assert f'how="{DrainEnd.EXPIRED}"' in expression
+    assert hours * 3600 > (repeated + 1) * (DEFAULT_IDLE_SECONDS + DEFAULT_DRAIN_SECONDS)
+
+
+def test_every_cause_and_every_end_of_a_drain_is_in_the_manual() -> None:
+    words = " ".join(MANUAL.split())
+    assert [word for word in (*DrainCause, OPERATOR, *DrainEnd) if f"`{word}`" not in words] == []
 
 
 def test_a_source_is_silent_once_it_is_stale_by_default_and_one_that_names_nothing_is_not() -> None:

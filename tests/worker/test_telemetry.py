@@ -29,6 +29,8 @@ from penstock.contract import names
 from penstock.contract.metrics import (
     CREATE_ERRORS,
     DELETIONS_OVERDUE,
+    DRAINS_BEGUN,
+    DRAINS_ENDED,
     EVALUATION_FAILURES,
     LOCATION_FAILURES,
     METRICS,
@@ -292,8 +294,8 @@ _OF_STATUS = {metric.name for metric in OF_STATUS}
 
 
 def _without_failures() -> set[str]:
-    """Metrics that exist when nothing fails, without those that workers read from the autoscalers every half minute."""
-    failures = (UNMET, CREATE_ERRORS, DELETIONS_OVERDUE, EVALUATION_FAILURES, LOCATION_FAILURES)
+    """Metrics that exist when nothing fails or drains, without those that workers read from the autoscalers every half minute."""
+    failures = (UNMET, CREATE_ERRORS, DELETIONS_OVERDUE, DRAINS_BEGUN, DRAINS_ENDED, EVALUATION_FAILURES, LOCATION_FAILURES)
     return {metric.name for metric in METRICS if metric not in failures} - _OF_STATUS
 
 

@@ -1,4 +1,4 @@
-"""Metrics that alerts are made of: locations with a problem, silent sources, idle money, and evaluations that fail."""
+"""Metrics that alerts are made of: locations with a problem, silent sources, idle money, evaluations that fail, drains."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,8 +13,18 @@ from activities import evaluate as evaluating
 from activities import recovery as recovering
 from activities.providers.sim import SIM_URL
 from penstock.client import AutoscalerClient
-from penstock.contract.metrics import COST_BY_USE, EVALUATION_FAILURES, IDLE_COST_OF_DAY, LOCATION_PROBLEM, SOURCE_HEARD
+from penstock.contract.metrics import (
+    COST_BY_USE,
+    DRAINS_BEGUN,
+    DRAINS_ENDED,
+    EVALUATION_FAILURES,
+    IDLE_COST_OF_DAY,
+    LOCATION_PROBLEM,
+    SOURCE_HEARD,
+)
+from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
+from tests.workflows.ledgers import reset, run_of, state_of
 from tests.workflows.machine import Machine
 from tests.workflows.meters import Meters
 from tests.workflows.stage import QUICK, Stage, group, placed, staged
@@ -139,3 +149,46 @@ def test_a_heartbeat_renews_when_its_source_was_heard_and_idle_money_grows_thoug
             await stage.eventually(lambda: meters.read(IDLE_COST_OF_DAY), lambda seen: seen[cluster] > spent)
 
     asyncio.run(story())
+
+
+def test_every_drain_is_counted_once_whatever_is_reset_replayed_or_continued_as_new(
+    machine_of_short_runs: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first worker sees a drain begin; the second replays that, sees it cancelled, and one that nothing confirms."""
+
+    async def story() -> None:
+        first, second = Meters(), Meters()
+        slow, quick = (group(min_slices=1, timeouts={"drain": drain}) for drain in ("1h", "200ms"))
+        async with staged(machine_of_short_runs, slow, start=False) as stage:
+            drains = (stage.cluster, "small", "operator")
+            cancelled, expired = (*drains, "cancelled"), (*drains, "expired")
+            async with metered(stage, monkeypatch, first) as autoscaler:
+                page = await stage.eventually(lambda: autoscaler.slices(state="READY"), lambda page: page.total)
+                slice_id = page.slices[0].id
+                run = await run_of(stage.slice_workflow("small", slice_id))
+                ready = (await stage.workflow.fetch_history()).events[-1].event_id
+                await autoscaler.drain(slice_id, cause="noisy fan")
+                await stage.eventually(lambda: first.read(DRAINS_BEGUN), lambda seen: seen.get(drains) == 1)
+                before = await run_of(stage.workflow)
+                await reset(stage, after=ready)
+                await stage.eventually(lambda: run_of(stage.workflow), lambda now: now not in (None, before))
+                await stage.eventually(lambda: state_of(stage), _drains_again)
+                assert (first.of(DRAINS_BEGUN)[drains], first.of(DRAINS_ENDED)) == (1, {})
+            async with metered(stage, monkeypatch, second) as autoscaler:
+                await autoscaler.cancel_drain(slice_id)
+                await stage.eventually(lambda: second.read(DRAINS_ENDED), lambda seen: seen.get(cancelled) == 1)
+                assert second.of(DRAINS_BEGUN) == {}
+                await autoscaler.apply_config(reconfigured(stage, quick))
+                await autoscaler.drain(slice_id, cause="loud fan")
+                await stage.eventually(lambda: second.read(DRAINS_ENDED), lambda seen: seen.get(expired) == 1)
+                handle = stage.slice_workflow("small", slice_id)
+                await stage.eventually(lambda: run_of(handle), lambda now: now not in (None, run))
+            assert (first.of(DRAINS_BEGUN), first.of(DRAINS_ENDED)) == ({drains: 1}, {})
+            assert (second.of(DRAINS_BEGUN), second.of(DRAINS_ENDED)) == ({drains: 1}, {cancelled: 1, expired: 1})
+
+    asyncio.run(story())
+
+
+def _drains_again(state: AutoscalerState) -> bool:
+    """Whether the drain is known after the reset, and everything that it means was delivered."""
+    return state.recovery is None and bool(state.draining) and not state.outbox

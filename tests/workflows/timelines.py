@@ -175,7 +175,6 @@ class CaseFile(Value):
     """A file of cases: which cases of the study it omits, with the reason, and which it changes, with the change."""
 
     about: str
-    left_out: dict[str, str] = Field(default_factory=dict)
     restated: dict[str, str] = Field(default_factory=dict)
     group: dict[str, Any] = Field(default_factory=dict)
     shapes: dict[str, Any] = Field(default_factory=dict)

@@ -320,7 +320,7 @@ def _drained(lifecycle: SliceLifecycle, at: datetime, terms: DrainTerms) -> Slic
     A slice that was called off on its way, and is READY before it hears so, serves: the ledger drops that drain, too.
     """
     if lifecycle.state.in_flight:
-        return _leaving(lifecycle, at, terms.cause, terms.cause)
+        return _leaving(lifecycle.model_copy(update={"drain": terms}), at, terms.cause, terms.cause)
     if 0 < terms.number <= _last_ended(lifecycle) and lifecycle.state.was_ready:
         return _with_line(lifecycle, at, f"drain {terms.number} is over already")
     changes = {"drain": terms, "cause": terms.cause, "idle": False}

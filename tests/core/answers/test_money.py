@@ -13,6 +13,7 @@ from penstock.core.state.state import AutoscalerState
 from penstock.model.slices import DrainTerms, HostState, HostUsage, SliceState
 from penstock.model.snapshot import Snapshot
 from tests.core.decision.generators import snapshots
+from tests.core.decision.test_laws import law
 from tests.core.state.ledgers import NOW, after_reports, cluster, config, later, ordered, ready, report
 
 IDLE, BUSY, DEGRADED = ((HostUsage(state=state),) for state in (HostState.IDLE, HostState.BUSY, HostState.DEGRADED))
@@ -71,6 +72,7 @@ def test_never_reported_slices_and_those_that_did_not_join_cost_apart() -> None:
     assert group.cost == CostByUse(busy=2, unreported=4)
 
 
+@law
 @given(snapshot=snapshots())
 def test_law_the_uses_share_what_a_decision_says_the_existing_slices_cost(snapshot: Snapshot) -> None:
     idle = idle_in(snapshot.usage)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.contract.answers import Setting
@@ -16,6 +16,7 @@ from penstock.model.decision import Code, Unmet
 from penstock.model.demand import Task
 from penstock.model.demand_builder import build_demand
 from penstock.model.snapshot import Snapshot
+from tests.core.decision.test_laws import law
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -96,7 +97,7 @@ shapes = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@law
 @given(configs, st.lists(shapes, max_size=10))
 def test_the_configuration_with_the_remedy_meets_the_demand(config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
     before = snapshot(config, tasks)
@@ -172,7 +173,7 @@ def with_gangs_whole(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return whole
 
 
-@settings(max_examples=200, deadline=None)
+@law
 @given(crowds, crowd_tasks)
 def test_no_smaller_change_meets_the_asked_entry_and_none_is_missed(config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
     before = snapshot(config, with_gangs_whole(tasks))

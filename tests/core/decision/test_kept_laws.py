@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.decision.decide import decide
@@ -17,9 +17,9 @@ from penstock.model.slices import HostState, HostUsage, Slice, SliceState
 from penstock.model.snapshot import Snapshot
 from tests.core.decision.generators import NOW, PATIENCE
 from tests.core.decision.test_give_back_laws import used_snapshots
+from tests.core.decision.test_laws import law
 
 LONG_AGO = NOW - timedelta(seconds=100 * PATIENCE)
-law = settings(max_examples=40, deadline=None, print_blob=True)
 FLOORS: dict[KeptCode, dict[str, Any]] = {
     KeptCode.MINIMUM: {"min_slices": 0},
     KeptCode.WARM: {"warm_slices": 0},

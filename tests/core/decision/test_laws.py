@@ -21,7 +21,7 @@ from tests.core.decision.generators import shapes_with_and_without_soft_constrai
 from tests.core.decision.oracle import Verdict, judge
 
 LONGEST_MESSAGE = 400
-EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "15"))
 """Examples of each law: few in `make test`, for which newcomers wait; more in `make check-laws`."""
 law = settings(max_examples=EXAMPLES, deadline=None, print_blob=True)
 

@@ -108,6 +108,18 @@ def test_s05_part_of_a_want_is_kept_and_the_rest_is_asked_for_again_after_the_st
     assert (len(ready_in(world)), most, launches_in(world)) == (6, 6, 7)
 
 
+def test_s11_a_minimum_that_falls_while_slices_are_created_leaves_none_of_them_behind() -> None:
+    world, _, ready = world_with(2)
+    world.cloud.behave("a", create_latency=120)
+    world.configure(groups(min_slices=6))
+    world.run(SOON_SECONDS / 3)
+    assert (len(world.cloud.existing()), len(ready_in(world))) == (6, 2)
+    world.configure(groups(min_slices=2))
+    world.run(IDLE_SECONDS / 2)
+    assert {*ready_in(world)} == {*world.cloud.existing()} == {piece.id for piece in ready}
+    assert (len(world.state.slices), launches_in(world)) == (2, 6)
+
+
 NEEDS = {
     "the minimum": lambda world, hand, slices: world.configure(groups(min_slices=slices)),
     "demand": lambda world, hand, slices: hand.wants(*(Job(f"t{n}", cpu=4) for n in range(slices))),
@@ -193,6 +205,65 @@ def test_s15_of_an_idle_set_with_the_protected_head_all_but_the_head_go() -> Non
     hand.confirms(*draining_in(world))
     world.run(2 * IDLE_SECONDS)
     assert ready_in(world) == list(world.cloud.existing()) == [ready[0].id]
+
+
+def test_b11_an_idle_slice_whose_deletion_fails_is_no_capacity_and_is_there_until_the_cloud_confirms() -> None:
+    world, hand, (slice_,) = world_with(1, max_slices=1)
+    world.cloud.behave("a", failing_deletes=1_000_000)
+    world.configure(groups(min_slices=0, max_slices=1))
+    world.run(IDLE_SECONDS)
+    assert [piece.id for piece in draining_in(world)] == [slice_.id]
+    hand.confirms(*draining_in(world))
+    hand.wants(Job("t", cpu=4))
+    world.run(2 * IDLE_SECONDS)
+    assert (ready_in(world), list(world.cloud.existing()), launches_in(world)) == ([], [slice_.id], 1)
+    world.cloud.heal()
+    world.run(IDLE_SECONDS)
+    assert world.checks.deleted == [slice_.id]
+    assert (len(ready_in(world)), slice_.id in world.cloud.existing(), launches_in(world)) == (1, False, 2)
+
+
+def test_a25_an_idle_slice_of_a_group_that_was_retired_before_a_reset_goes_and_gets_no_siblings() -> None:
+    other = {**GROUP, "name": "old", "zone": "b", "idle_timeout": "1m"}
+    world = World({"groups": [{**GROUP, "min_slices": 2}, {**other, "min_slices": 1}]})
+    hand = Hand(world)
+    world.run(STARTUP_SECONDS)
+    (kept, lost), (old,) = (world.slices(SliceState.READY, group=name) for name in ("g", "old"))
+    hand.says("busy", kept, lost, old)
+    world.run(SOON_SECONDS)
+    world.configure({"groups": [GROUP]})
+    before = world.checkpoint()
+    world.cloud.vanish(lost.id)
+    world.reset(before, messages_again=True)
+    world.run(IDLE_SECONDS)
+    assert ready_in(world) == list(world.cloud.existing()) == [kept.id, old.id]
+    hand.says("idle", old)
+    world.run(2 * SOON_SECONDS)
+    assert ready_in(world) == [kept.id, old.id]
+    world.run(SOON_SECONDS)
+    assert [piece.drain.cause for piece in draining_in(world) if piece.drain] == [DrainCause.GROUP_REMOVED]
+    hand.confirms(*draining_in(world))
+    world.run(IDLE_SECONDS)
+    assert ready_in(world) == list(world.cloud.existing()) == [kept.id]
+    assert launches_in(world) == 3
+
+
+def test_n05_slices_that_were_ordered_before_their_pool_became_smaller_are_made_and_serve() -> None:
+    def pooled(chips: int) -> dict[str, Any]:
+        tpus = {**GROUP, "device": {"type": "tpu"}, "host": {"cpu": 4, "tpu": 4}, "pool": "res"}
+        return {"pools": [{"name": "res", "chips": chips}], "groups": [tpus]}
+
+    world = World(pooled(12))
+    hand = Hand(world)
+    hand.wants(*(Job(f"t{n}", cpu=1, tpu=4) for n in range(3)))
+    world.run(SOON_SECONDS / 2)
+    assert {piece.state.in_flight for piece in world.state.slices} == {True}
+    world.configure(pooled(8))
+    world.run(IDLE_SECONDS)
+    assert (len(ready_in(world)), launches_in(world), world.checks.deleted) == (3, 3, [])
+    hand.wants(*(Job(f"t{n}", cpu=1, tpu=4) for n in range(4)))
+    world.run(IDLE_SECONDS)
+    assert (len(ready_in(world)), launches_in(world)) == (3, 3)
 
 
 class RecordedWorld(World):

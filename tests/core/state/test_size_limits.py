@@ -33,13 +33,15 @@ from penstock.model.location import Location
 from penstock.model.shape import MOST_TASKS
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import DrainTerms, Slice, SliceState
-from tests.core.state.ledgers import orphan, reported
+from tests.core.state.ledgers import after_reports, orphan, report
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TEMPORALS_LIMIT = 2 * 1024 * 1024
 """Bytes of one payload, and so of a state that is carried or shown."""
 SMALL_LIMIT = 40_000
 """Bytes that demand may take in most of these tests."""
+AT_ONCE = 50
+"""Reports of one batch."""
 HEAVY = 2_000
 """Random ids that are more than that."""
 
@@ -99,13 +101,13 @@ def test_a_cluster_of_full_size_is_carried_while_it_is_deleted_or_drained() -> N
     assert exceeds_limits(AutoscalerState(), snapshot(waiting(random_ids(60_000)))) is None
     assert len(apply(state, Closed(at=NOW)).model_dump_json()) < TEMPORALS_LIMIT
     drained = state
-    for piece in state.slices:
-        order = DrainOrdered(at=NOW, slice_id=piece.id, terms=DrainTerms(cause="operator"))
-        if exceeds_limits(drained, order) is None:
-            drained = apply(drained, order)
+    orders = [DrainOrdered(at=NOW, slice_id=piece.id, terms=DrainTerms(cause="operator")) for piece in state.slices]
+    for order in orders[:MOST_DRAINS]:
+        assert exceeds_limits(drained, order) is None
+        drained = apply(drained, order)
     assert len(drained.draining) == MOST_DRAINS
     assert len(drained.model_dump_json()) < TEMPORALS_LIMIT
-    refusal = exceeds_limits(drained, order)
+    refusal = exceeds_limits(drained, orders[MOST_DRAINS])
     assert refusal == "slice_id: 2000 slices drain already; wait until some of them are gone, or delete the cluster"
 
 
@@ -133,8 +135,9 @@ def test_a_ledger_with_all_the_addresses_it_may_hold_is_carried_and_further_addr
         )
 
     state = apply(ready(5_000), snapshot(waiting(random_ids(60_000))))
-    for piece in state.slices:
-        state = apply(state, reported(piece.id, SliceState.READY, 1, group="v5e-16", hosts=hosts(piece)))
+    reports = [report(piece.id, SliceState.READY, 1, group="v5e-16", hosts=hosts(piece)) for piece in state.slices]
+    for first in range(0, len(reports), AT_ONCE):
+        state = after_reports(state, *reports[first : first + AT_ONCE])
     assert sum(len(piece.hosts) for piece in state.slices) == MOST_ADDRESSES
     assert len(state.model_dump_json()) < TEMPORALS_LIMIT
 
