@@ -95,6 +95,8 @@ def temporal_table(run: TemporalRun) -> Table:
         "",
     )
     table.add_row("events / bytes of a slice's whole lifecycle", "", _pair(rest.events_per_life, rest.bytes_per_life), "")
+    drain = f"{rest.slice_events_per_drain:.1f} / {rest.autoscaler_events_per_drain:.1f}"
+    table.add_row(f"events of a drain for idleness, slice / autoscaler, {rest.drained} slices", "", drain, "")
     table.add_row(f"events at rest, autoscaler, {rest.rested_seconds:g} s", "", str(rest.autoscaler_at_rest), "")
     table.add_row(f"events at rest, {rest.slices} READY slices, {rest.rested_seconds:g} s", "", str(rest.slices_at_rest), "")
     table.add_row("events an hour, inventory of a location", "", f"{rest.inventory_per_hour:.0f}", "")
