@@ -93,16 +93,17 @@ class ResourceHandlers(ABC, Generic[R, Q]):
         zone, now = request.match_info["zone"], datetime.now(UTC)
         behaviour = self._store.behaviour(zone)
         cloud.check_permission(behaviour, zone)
-        labels = [label.partition("=")[::2] for label in request.query.getall("label", [])]
+        labels = _labels_in(request)
         found = [] if behaviour.partial_lists else self._in_zone(zone, now)
         matching = [resource for resource in found if all(resource.labels.get(key) == value for key, value in labels)]
         items = [self._describe(resource, now) for resource in sorted(matching, key=lambda resource: resource.name)]
         return web.json_response({"items": items, "complete": not behaviour.partial_lists})
 
-    async def list_ever_created(self, _: web.Request) -> web.Response:
-        """Every resource ever created in any zone, including those that are gone, for tests that count creates."""
+    async def list_ever_created(self, request: web.Request) -> web.Response:
+        """Every resource ever created in any zone, including those that are gone, for tests that count creates; by labels."""
         now = datetime.now(UTC)
-        return web.json_response({"items": [self._describe(resource, now) for resource in self._store.ever_created()]})
+        found = self._store.ever_created(_labels_in(request))
+        return web.json_response({"items": [self._describe(resource, now) for resource in found]})
 
     async def show(self, request: web.Request) -> web.Response:
         """One resource."""
@@ -166,3 +167,9 @@ class ResourceHandlers(ABC, Generic[R, Q]):
         phase = record.phase(now)
         fields = record.model_dump(mode="json", include={"name", "zone", "labels", "variant", "preemptible", "created_at"})
         return fields | {"phase": phase, "hosts": self._describe_hosts(record, phase)}
+
+
+def _labels_in(request: web.Request) -> list[tuple[str, str]]:
+    """The labels that a list is asked for: `?label=key=value`, as often as there are labels."""
+    found = [label.partition("=") for label in request.query.getall("label", [])]
+    return [(key, value) for key, _, value in found]

@@ -1,6 +1,6 @@
 """Resources of the simulated cloud in SQLite, with in-memory indexes; the store of local hosts builds on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -13,6 +13,7 @@ _RESOURCES = (
     "CREATE TABLE IF NOT EXISTS resources (name TEXT, created_at TEXT, body TEXT NOT NULL, PRIMARY KEY (name, created_at));"
 )
 _SCENARIO = "CREATE TABLE IF NOT EXISTS scenario (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);"
+_HAS_LABEL = "AND (SELECT value FROM json_each(body, '$.labels') WHERE key = ?) = ? "
 
 R = TypeVar("R", bound=Resource)
 
@@ -33,9 +34,10 @@ class ResourceStore(ZoneStore[Behaviour], Generic[R]):
         """The current behaviour of a zone."""
         return self._zones.get(zone, Behaviour())
 
-    def ever_created(self) -> list[R]:
-        """Every resource ever created, oldest first, including those that are gone."""
-        rows = self._db.execute("SELECT body FROM resources ORDER BY created_at, name").fetchall()
+    def ever_created(self, labels: Sequence[tuple[str, str]] = ()) -> list[R]:
+        """Every resource ever created that has these labels, oldest first, including those that are gone."""
+        query = f"SELECT body FROM resources WHERE 1 {_HAS_LABEL * len(labels)} ORDER BY created_at, name"  # noqa: S608 - constants
+        rows = self._db.execute(query, [word for label in labels for word in label]).fetchall()
         return [self._kind.model_validate_json(body) for (body,) in rows]
 
     def existing(self, now: datetime) -> Mapping[str, R]:

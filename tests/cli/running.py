@@ -1,7 +1,9 @@
 """The `penstock` command in tests: as a process of its own, or in the test's own process, which is faster."""
 
+import atexit
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -87,7 +89,9 @@ def _inherited() -> dict[str, str]:
 class _Spawner:
     """The process that forks commands (`tests.cli.spawner`)."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, folder)
         self._address = str(folder / "spawner")
         command = [sys.executable, "-m", "tests.cli.spawner", self._address]
         self._process = subprocess.Popen(
@@ -136,4 +140,4 @@ def _text(stream: IO[str]) -> str:
 @cache
 def _spawner() -> _Spawner:
     """The one of this process; it ends with it."""
-    return _Spawner(Path(tempfile.mkdtemp()))
+    return _Spawner()

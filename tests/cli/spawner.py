@@ -24,7 +24,7 @@ from penstock.cli.main import main
 STREAMS = 3
 """Standard input, output and error come with each order."""
 _BROKEN = 70
-"""The exit status of a command that raised an exception; the interpreter's own would be 1."""
+"""The exit status of a command that raised an exception. That of the interpreter is one of the command's own."""
 
 
 def serve(address: str) -> None:
@@ -50,21 +50,39 @@ def serve(address: str) -> None:
 
 def _guard(connection: socket.socket) -> NoReturn:
     """Run one command in a child, and answer with its process id, then with its exit status."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
-    with connection.makefile("rw") as orders:
-        order = json.loads(orders.readline())
-        command = os.fork()
-        if command == 0:
-            _run(order, streams)
-        print(command, file=orders, flush=True)
-        _, status = os.waitpid(command, 0)
-        print(os.waitstatus_to_exitcode(status), file=orders, flush=True)
-    os._exit(0)
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
+        with connection.makefile("rw") as orders:
+            order = json.loads(orders.readline())
+            command = os.fork()
+            if command == 0:
+                _run(order, streams)
+            print(command, file=orders, flush=True)
+            _, status = os.waitpid(command, 0)
+            print(os.waitstatus_to_exitcode(status), file=orders, flush=True)
+    finally:
+        os._exit(0)  # Whatever happened: what takes orders is the parent.
 
 
 def _run(order: dict[str, Any], streams: list[int]) -> NoReturn:
     """What the installed program does, in the environment and directory of the order."""
+    status = _BROKEN
+    try:
+        _settle(order, streams)
+        main(prog_name="penstock")
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _settle(order: dict[str, Any], streams: list[int]) -> None:
+    """Take over the streams, the directory, the environment and the arguments of the order."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(STREAMS, 256)
@@ -74,16 +92,6 @@ def _run(order: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.update(order["environment"])
     time.tzset()
     sys.argv = ["penstock", *order["arguments"]]
-    try:
-        main(prog_name="penstock")
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        status = _BROKEN
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ class StagedCloud:
 
     async def ever_made(self) -> list[dict[str, Any]]:
         """Every resource ever created for this cluster, gone or not."""
-        items = (await self.call("GET", "/resources"))["items"]
-        return [item for item in items if item["labels"].get("penstock-cluster") == self.cluster]
+        items: list[dict[str, Any]] = (await self.call("GET", f"/resources?label=penstock-cluster={self.cluster}"))["items"]
+        return items
 
     async def existing(self) -> list[dict[str, Any]]:
         """The resources that are not gone."""

@@ -96,7 +96,7 @@ def test_a_confirmation_that_is_too_late_for_its_drain_is_refused_and_the_newer_
         await stage.autoscaler.confirm_drain(new)
         await stage.eventually(lambda: ids(stage), lambda found: slice_id not in found)
 
-    played(machine, story, group(min_slices=1, **LONG))
+    played(machine, story, group(min_slices=1, max_slices=1, **LONG))
 
 
 def test_an_operators_drain_over_an_idle_one_is_shown_and_carried_out_on_the_same_terms(machine: Machine) -> None:

@@ -38,6 +38,26 @@ def play(sim: RunningSim, story: Callable[[SimCloud], Awaitable[None]]) -> None:
     asyncio.run(played())
 
 
+def test_what_was_ever_created_is_listed_by_labels(sim: RunningSim) -> None:
+    async def story(cloud: SimCloud) -> None:
+        for name, owner in (("by-us", "us"), ("by-them", "them"), ("by-no-one", None)):
+            labels = {"owner": owner, 'quoted"': cloud.location} if owner else {}
+            await cloud.call("POST", f"/zones/{cloud.location}/resources", {"name": f"{name}-{cloud.location}", "labels": labels})
+
+        async def listed_with(*labels: str) -> list[str]:
+            items = (await cloud.call("GET", "/resources?" + "&".join(f"label={label}" for label in labels)))["items"]
+            return [item["name"] for item in items if item["zone"] == cloud.location]
+
+        us, them = f"by-us-{cloud.location}", f"by-them-{cloud.location}"
+        assert len(await listed_with()) == 3
+        assert await listed_with("owner=us") == [us]
+        assert await listed_with(f"quoted%22={cloud.location}") == [us, them]
+        assert await listed_with("owner=us", f"quoted%22={cloud.location}") == [us]
+        assert await listed_with("owner=nobody") == []
+
+    play(sim, story)
+
+
 def test_a_resource_survives_a_kill_between_commit_and_reply(sim: RunningSim) -> None:
     async def story(cloud: SimCloud) -> None:
         order, earlier = order_of(cloud), order_of(cloud, "earlier")
