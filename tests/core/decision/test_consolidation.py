@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from penstock.core.decision.consolidation import consolidations
+from penstock.core.decision.decide import _planner_of
 from penstock.core.decision.effort import Effort
 from penstock.model.elasticity import Consolidation
 from penstock.model.failures import Notice, NoticeKind
@@ -395,3 +397,16 @@ def test_the_search_is_bounded_and_a_decision_whose_work_is_used_up_empties_noth
     assert emptied(consolidated(two_slices(), effort=Effort(most=0))) == {}
     monkeypatch.setattr("penstock.core.decision.consolidation.SEARCH_STEPS", 0)
     assert emptied(two_slices()) == {}
+
+
+def test_five_thousand_slices_take_a_bounded_number_of_steps() -> None:
+    given = scenario("many").group("g", price=2, max_slices=5000)
+    snapshot = snapshot_of(
+        given.slice("s", "g", READY, usage=load(2.5), count=4000).slice("t", "g", READY, usage=load(1), count=1000)
+    )
+    effort = Effort()
+    plan, standing = _planner_of(snapshot, effort)[0].plan()
+    before = effort.spent
+    found = consolidations(plan, standing, leaving=(), most=5000)
+    assert len(found.moves) == 1000
+    assert effort.spent - before < 400_000, "a tenth of a second"
