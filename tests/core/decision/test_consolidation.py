@@ -48,13 +48,9 @@ def test_what_saves_nothing_or_too_little_stays() -> None:
     given = two_slices()
     assert emptied(snapshot_of(given, settings=Consolidation(least_saving_per_hour=2))) == {"new": ("old",)}
     assert emptied(snapshot_of(given, settings=Consolidation(least_saving_per_hour=2.01))) == {}
-    for price in ({"price": 0}, {}):
-        free = (
-            scenario("no price").group("g", **price).slice("a", "g", READY, usage=load(1)).slice("b", "g", READY, usage=load(1))
-        )
-        snapshot = snapshot_of(free, settings=None)
-        config = snapshot.config.model_copy(update={"consolidation": Consolidation()})
-        assert emptied(snapshot.model_copy(update={"config": config})) == {}
+    for priceless in (scenario("free").group("g", price=0), scenario("of unknown price").group("g")):
+        given = priceless.slice("a", "g", READY, usage=load(1)).slice("b", "g", READY, usage=load(1))
+        assert emptied(given) == {}
 
 
 def test_the_dearest_goes_first_then_the_least_loaded_then_the_newest() -> None:
