@@ -14,7 +14,7 @@ from penstock.core.decision.protections import takes_no_work
 from penstock.core.decision.surplus import spare
 from penstock.core.decision.take_back import without_drains
 from penstock.model.cluster import ScaleDown, ScaleGroup
-from penstock.model.decision import Decision, Drain, GroupDecision, Kept, KeptCode, KeptReason, Withheld
+from penstock.model.decision import Decision, GroupDecision, Kept, KeptCode, KeptReason, Withheld
 from penstock.model.gc_pause import gc_paused
 from penstock.model.left_behind import LeftBehind
 from penstock.model.slices import Slice, SliceState, SliceUsage
@@ -97,6 +97,8 @@ class _View:
         drain = self.drains.get(piece.id)
         if is_leaving(piece) or (drain is not None and not self.observes):
             return []
+        if drain is not None:
+            return [_Why(KeptCode.OBSERVE, texts.OBSERVE.format(drain.cause))]
         g = self.fleet.number.get(piece.group)
         protections = self._protections(piece)
         if piece.id in self._replacements.waiting:
@@ -104,11 +106,11 @@ class _View:
         if piece.id in self._replacements.reserved or self._receives_work(piece):
             found = [_Why(KeptCode.REPLACES, texts.replaces(piece.replaces))]
         elif g is None:
-            found = self._of_removed_group(piece, drain)
+            found = self._of_removed_group(piece)
         elif g in self._wanted:
-            found = self._of_driven_group(piece, g, drain)
+            found = self._of_driven_group(piece, g)
         else:
-            found = self._of_group(piece, self.group(g), drain)
+            found = self._of_group(piece, self.group(g))
         if not protections:
             return found
         told = {why.code for why in found}
@@ -140,10 +142,8 @@ class _View:
             found.append(_Why(KeptCode.DO_NOT_DISRUPT, texts.DO_NOT_DISRUPT))
         return found
 
-    def _of_driven_group(self, piece: Slice, g: int, drain: Drain | None) -> list[_Why]:
+    def _of_driven_group(self, piece: Slice, g: int) -> list[_Why]:
         """Pressure drives the group: neither demand nor usage keeps its slices."""
-        if drain is not None:
-            return [self._observed(drain)]
         if takes_no_work(piece):
             return [_Why(KeptCode.CORDONED, texts.CORDONED)]
         if piece.is_unclaimed and piece.id not in self.snapshot.usage:
@@ -165,7 +165,7 @@ class _View:
             self._driven_groups[g] = DrivenGroup(self.fleet, g, wanted, withheld=self.withheld, opens=opens)
         return self._driven_groups[g]
 
-    def _of_group(self, piece: Slice, group: "_Group", drain: Drain | None) -> list[_Why]:
+    def _of_group(self, piece: Slice, group: "_Group") -> list[_Why]:
         usage = self.snapshot.usage.get(piece.id)
         found = []
         if usage is not None and piece.state.was_ready and not is_idle(usage, group.config.hosts_per_slice):
@@ -174,8 +174,6 @@ class _View:
             found.append(_Why(KeptCode.DEMAND, texts.placed(self.decision.holding[piece.id])))
         if found:
             return found
-        if drain is not None:
-            return [self._observed(drain)]
         if takes_no_work(piece):
             return [_Why(KeptCode.CORDONED, texts.CORDONED)]
         if piece.is_unclaimed and usage is None:
@@ -193,20 +191,16 @@ class _View:
         end = piece.unclaimed + timedelta(seconds=after)
         return _Why(KeptCode.UNCLAIMED, texts.UNCLAIMED, end) if end > self.now else self.later()
 
-    @staticmethod
-    def _observed(drain: Drain) -> _Why:
-        return _Why(KeptCode.OBSERVE, texts.OBSERVE.format(drain.cause))
-
     def later(self) -> _Why:
         """It is due, and the decision orders as many drains as it may."""
         end = self.now + timedelta(seconds=self.snapshot.config.evaluation.interval_seconds)
         return _Why(KeptCode.LATER, texts.LATER, end)
 
-    def _of_removed_group(self, piece: Slice, drain: Drain | None) -> list[_Why]:
+    def _of_removed_group(self, piece: Slice) -> list[_Why]:
         """Nothing needs a slice of a removed group: it goes by what it was made under."""
         left, usage = piece.left or LeftBehind(), self.snapshot.usage.get(piece.id)
-        if drain is not None:
-            return [self._observed(drain)]
+        if piece.returning:
+            return [_Why(KeptCode.TAKEN_BACK, texts.RETURNS)]
         if piece.state.in_flight:
             if piece.queued and left.keep_queued:
                 return [_Why(KeptCode.QUEUED, texts.KEEPS_PLACE)]
