@@ -288,6 +288,12 @@ class Slice(Value):
         return drain and self.state.was_ready
 
     @property
+    def notice_withdrawn(self) -> bool:
+        """Whether it drains for a notice that the cloud has taken back: nothing happens to it any more."""
+        drain = self.drain is not None and self.drain.known_cause is DrainCause.NOTICE and not self.confirmed_empty
+        return drain and self.notice is None and self.state.was_ready
+
+    @property
     def is_unclaimed(self) -> bool:
         """READY, and no source that should know it has named it: it has no room and is no spare."""
         return self.unclaimed is not None and self.state is SliceState.READY

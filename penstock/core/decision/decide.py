@@ -48,7 +48,7 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
 
     `effort` bounds the work, and stops it by raising `GivenUp` when nobody waits for the decision any more.
     """
-    planner, busy = _planner_of(snapshot, effort)
+    planner, taken_back = _planner_of(snapshot, effort)
     plan, standing = planner.plan()
     unreplaced = _order_replacements(plan)
     units, cancelled = reclaimed(plan)
@@ -67,7 +67,7 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
         launches=split.launches,
         deferred=split.deferred,
         drains=giving_back.drains,
-        cancelled_drains=tuple(dict.fromkeys((*busy, *cancelled, *giving_back.outgrown))),
+        cancelled_drains=tuple(dict.fromkeys((*taken_back, *cancelled, *giving_back.outgrown))),
         unneeded=giving_back.unneeded,
         desired={plan.fleet.groups[g].name: each.desired for g, each in plan.wanted.items() if each.desired is not None},
         withheld=giving_back.withheld,
@@ -102,12 +102,18 @@ def plan_figures(snapshot: Snapshot, effort: Effort | None = None) -> PlanFigure
 
 
 def _planner_of(snapshot: Snapshot, effort: Effort | None) -> tuple["_Planner", tuple[str, ...]]:
-    """A planner, and the slices that the minimum or standing requests take back though work runs on them."""
-    planner = _Planner(Fleet(snapshot, effort))
-    busy = planner.busy_slices_taken_back()
-    if busy:
-        planner = _Planner(Fleet(without_drains(snapshot, busy), planner.fleet.effort))
-    return planner, busy
+    """A planner, and the slices that are taken back though work may run on them.
+
+    First those whose notices the cloud has withdrawn, then what floors need, then what has room for demand.
+    """
+    back = tuple(piece.id for piece in snapshot.slices if piece.notice_withdrawn)
+    planner = _Planner(Fleet(without_drains(snapshot, back) if back else snapshot, effort))
+    for more in (_Planner.busy_slices_taken_back, _Planner.busy_slices_with_room):
+        found = more(planner)
+        if found:
+            back = (*back, *found)
+            planner = _Planner(Fleet(without_drains(snapshot, back), planner.fleet.effort))
+    return planner, back
 
 
 class _Planned(NamedTuple):
@@ -153,6 +159,30 @@ class _Planner:
         plan = self._begun((), self.fleet.reclaimable_counts(busy=True))
         open_standing(plan, measure_standing(plan, self.reasons))
         return busy_slices_taken_back(plan)
+
+    def busy_slices_with_room(self) -> tuple[str, ...]:
+        """Busy slices whose drains are cancelled, because demand that would launch slices of their groups fits beside their work.
+
+        Only consolidation and returning home drain slices that have room beside their work.
+        """
+        fleet = self.fleet
+        drains = [piece for drains in fleet.busy_drains for piece in drains]
+        if not drains or fleet.effort.is_short():
+            return ()
+        opened = self.plan().plan.opened
+        tried = {piece.id for g, each in enumerate(fleet.busy_drains) if opened[g] for piece in each[: self._may_serve(g)]}
+        if not tried:
+            return ()
+        again = _Planner(Fleet(without_drains(fleet.snapshot, tried), fleet.effort)).plan().plan
+        used = {piece.id for piece, each in again.ready_slices if each.used and piece.id in tried}
+        return tuple(piece.id for piece in drains if piece.id in used) if sum(again.opened) < sum(opened) else ()
+
+    def _may_serve(self, g: int) -> int:
+        """How many more slices of the group may serve within its maximum and the cluster's."""
+        fleet, most = self.fleet, self.config.max_slices
+        counts, group = fleet.counts[g], fleet.groups[g]
+        left = group.max_slices - counts.total + counts.leaving
+        return max(0, left if most is None else min(left, most - fleet.serving))
 
     def plan(self) -> _Planned:
         """A plan that the next evaluation would not extend.

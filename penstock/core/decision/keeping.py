@@ -93,7 +93,7 @@ class _View:
     def reasons(self, piece: Slice) -> list[_Why]:
         """Why the slice stays; empty if it leaves."""
         if piece.id in self._returning:
-            return [_Why(KeptCode.TAKEN_BACK, texts.TAKEN_BACK)]
+            return [_Why(KeptCode.TAKEN_BACK, texts.NOTICE_WITHDRAWN if piece.notice_withdrawn else texts.TAKEN_BACK)]
         drain = self.drains.get(piece.id)
         if is_leaving(piece) or (drain is not None and not self.observes):
             return []
@@ -326,10 +326,11 @@ class _Group:
 
 
 def _fleet_decided_on(snapshot: Snapshot, decision: Decision) -> Fleet:
-    """The fleet of the decision: busy slices whose drains it cancels serve already."""
+    """The fleet of the decision: slices whose drains it cancels though work may run on them serve already."""
     fleet = Fleet(snapshot)
-    busy = _ids(fleet.busy_drains).intersection(decision.cancelled_drains)
-    return Fleet(without_drains(snapshot, busy)) if busy else fleet
+    withdrawn = (piece.id for piece in snapshot.slices if piece.notice_withdrawn)
+    back = {*_ids(fleet.busy_drains), *withdrawn}.intersection(decision.cancelled_drains)
+    return Fleet(without_drains(snapshot, back)) if back else fleet
 
 
 def _ids(slices: Iterable[Iterable[Slice]]) -> set[str]:

@@ -12,6 +12,7 @@ from penstock.wording import counted, listed
 NAMES = 3
 """Tasks and gangs that are named; the others are counted."""
 TAKEN_BACK = "its drain is cancelled, because something needs it again"
+NOTICE_WITHDRAWN = "its drain is cancelled, because the cloud has taken its notice back"
 RETURNS = "its drain was cancelled, and it serves again in a moment"
 PROTECTED = "an operator keeps it until {}"
 DO_NOT_DISRUPT = "its controller says do_not_disrupt"

@@ -55,7 +55,7 @@ def carried_out(state: AutoscalerState, orders: Orders, at: datetime) -> Changes
             terms = DrainTerms(cause=drain.cause, detail=drain.detail, force=drain.force, number=number, deadline=deadline)
             piece = _draining(piece, terms)
             outbox.append(DrainCommand(slice_id=piece.id, terms=terms))
-        elif piece.id in cancelled and piece.reclaimable:
+        elif piece.id in cancelled and (piece.reclaimable or piece.notice_withdrawn):
             outbox.append(to_cancel(piece))
             piece = returning(piece)
         if piece.id in receivers:

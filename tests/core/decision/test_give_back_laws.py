@@ -16,6 +16,7 @@ from penstock.core.decision.protections import is_protected
 from penstock.model.cluster import ClusterConfig, ScaleDown, ScaleGroup
 from penstock.model.decision import Cause, Code, Decision, Drain
 from penstock.model.demand import Workload
+from penstock.model.failures import Notice, NoticeKind
 from penstock.model.shape import GangPlacement, Shape
 from penstock.model.slices import DrainCause, DrainTerms, HostState, HostUsage, Slice, SliceState
 from penstock.model.snapshot import Snapshot, SourceTerms
@@ -79,6 +80,8 @@ def used_slices(draw: DrawFn, piece: Slice, number: int, *, idle: bool) -> Slice
         drain = DrainTerms(cause=draw(st.sampled_from((*DrainCause, "operator"))), number=number, force=draw(seldom))
     returning = piece.state is SliceState.DRAINING and drain is None and draw(mostly)
     kept_until = draw(past | future) if draw(seldom) else None
+    for_notice = drain is not None and drain.known_cause is DrainCause.NOTICE
+    piece = piece.changed(notice=Notice(kind=NoticeKind.MAINTENANCE, until=draw(future)) if for_notice else None)
     used = piece.changed(idle_since=idle_since, unneeded_since=unneeded_since, drain=drain, returning=returning)
     return used.changed(kept_until=kept_until, cordoned=draw(seldom) and draw(seldom))
 

@@ -44,6 +44,18 @@ def test_a_slice_that_drains_or_leaves_is_not_kept() -> None:
     assert codes(leaving.model_copy(update={"slices": (piece,)})) == {}
 
 
+def test_a_slice_of_a_removed_group_that_serves_again_in_a_moment_is_not_said_to_go() -> None:
+    left = snapshot_of(group().retired("old").slice("s", "old", SliceState.DRAINING, usage="idle", idle="1h"))
+    returning = left.model_copy(update={"slices": (left.slices[0].changed(returning=True),)})
+    assert codes(returning) == {"s": [KeptCode.TAKEN_BACK]}
+    assert kept(returning)["s"].until is None
+
+
+def test_a_slice_whose_notice_was_taken_back_says_so() -> None:
+    withdrawn = snapshot_of(group().slice("s", "g", SliceState.DRAINING, usage="busy", drain="notice"))
+    assert text_of(withdrawn) == "its drain is cancelled, because the cloud has taken its notice back"
+
+
 def test_observed_drains_keep_their_slices() -> None:
     snapshot = snapshot_of(one_idle())
     config = snapshot.config.model_copy(update={"scale_down": ScaleDown.OBSERVE})

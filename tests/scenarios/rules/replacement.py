@@ -151,6 +151,10 @@ NOTICES = (
     .slice("s", "g", SliceState.BOOTING, notice="preemption 30s")
     .wants(1, cpu=1)
     .expects(placed={"g": 1}, launches={"g": 1}, drains={"s": "notice"}),
+    scenario("a slice serves again if the cloud takes its notice back before it is gone")
+    .group("g")
+    .slice("s", "g", SliceState.DRAINING, drain="notice", usage="busy")
+    .expects(launches={}, drains={}, cancelled=["s"]),
     scenario("a slice of a removed group drains for a notice")
     .group("g")
     .retired("old")
@@ -360,6 +364,20 @@ CONSOLIDATED = (
     .slice("light", "g", READY, usage=LIGHT)
     .wants(1, cpu=2)
     .expects(placed={"g": 1}, launches={}, drains={}),
+    scenario("a slice that drains for consolidation is taken back for demand that fits beside its work, before one is launched")
+    .cluster(consolidation={})
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=HostUsage(tasks=("a",), reserved=Resources(cpu=2)))
+    .slice("light", "g", SliceState.DRAINING, drain="consolidation", usage=LIGHT)
+    .wants(1, cpu=3)
+    .expects(placed={"g": 1}, tiers={"g": {Tier.READY: 1}}, launches={}, drains={}, cancelled=["light"]),
+    scenario("a slice that drains for consolidation goes on if demand does not fit beside its work")
+    .cluster(consolidation={})
+    .group("g", price=2)
+    .slice("full", "g", READY, usage=HostUsage(tasks=("a",), reserved=Resources(cpu=2)))
+    .slice("light", "g", SliceState.DRAINING, drain="consolidation", usage=LIGHT)
+    .wants(1, cpu=4)
+    .expects(placed={"g": 1}, launches={"g": 1}, drains={}, cancelled=[]),
     scenario("a slice that drains for consolidation serves again if its work fits nowhere any more")
     .cluster(consolidation={})
     .group("g", price=2)
