@@ -50,10 +50,10 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
     """
     planner, taken_back = _planner_of(snapshot, effort)
     plan, standing = planner.plan()
-    unreplaced = _order_replacements(plan)
+    replacing = _order_replacements(plan)
     units, cancelled = reclaimed(plan)
     split = apply_launch_limits(plan, units)
-    giving_back = give_back(plan, standing, planner.holds, unreplaced)
+    giving_back = give_back(plan, standing, planner.holds, replacing)
     unmet = _explain_unmet(plan, planner.reasons, planner.holds)
     groups = describe_groups(plan, split, unmet)
     return Decision.model_construct(
@@ -284,9 +284,18 @@ class _Planner:
 
 
 def _order_replacements(plan: Plan) -> dict[str, Withheld]:
-    """Order what replaces slices, once demand is placed; returns the slices whose groups have no headroom left for that."""
-    refused = (piece for piece, g, cause in plan.fleet.replacements.orders if not plan.replace(piece, g, cause))
-    return {piece.id: Withheld(piece.id, KeptCode.NO_REPLACEMENT) for piece in refused}
+    """Order what replaces slices, once demand is placed; returns what each slice waits for that is to be replaced.
+
+    An idle slice of a group that needs none waits for nothing: it goes like any other.
+    """
+    replacements = plan.fleet.replacements
+    waiting = dict(replacements.waiting)
+    for piece, g, cause, idle in replacements.orders:
+        if idle and not plan.target[g]:
+            del waiting[piece.id]
+        elif not plan.replace(piece, g, cause):
+            waiting[piece.id] = Withheld(piece.id, KeptCode.NO_REPLACEMENT)
+    return waiting
 
 
 def _explain_unmet(plan: Plan, reasons: Reasons, holds: Holds) -> tuple[Unmet, ...]:

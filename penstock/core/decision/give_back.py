@@ -37,10 +37,10 @@ class GiveBack(NamedTuple):
     waiting_since: dict[str, datetime]
 
 
-def give_back(plan: Plan, standing: StandingResult, holds: Holds, unreplaced: dict[str, Withheld]) -> GiveBack:
+def give_back(plan: Plan, standing: StandingResult, holds: Holds, replacing: dict[str, Withheld]) -> GiveBack:
     """What the plan leaves over, unless something keeps it, and what drains to be replaced.
 
-    `unreplaced` are slices whose replacements could not be ordered after all.
+    `replacing` says what slices wait for that are to be replaced.
     """
     snapshot, replacements = plan.fleet.snapshot, plan.fleet.replacements
     due = _Due(snapshot.now)
@@ -67,10 +67,9 @@ def give_back(plan: Plan, standing: StandingResult, holds: Holds, unreplaced: di
     consolidated = _consolidate(plan, standing, due)
     drains = due.drains()
     moments = [*due.moments, *keeping.moments]
-    waiting = replacements.waiting | unreplaced
-    kept = {piece.id: Withheld(piece.id, keep.code, keep.until) for piece, keep in keeping.kept} | waiting
+    kept = {piece.id: Withheld(piece.id, keep.code, keep.until) for piece, keep in keeping.kept} | replacing
     going = {drain.slice_id for drain in drains}
-    if len(drains) > MOST_DRAINS or unreplaced:  # Others may use what these were counted for.
+    if len(drains) > MOST_DRAINS or replacing != replacements.waiting:  # Others may use what was counted for these.
         moments.append(snapshot.now + timedelta(seconds=snapshot.config.evaluation.interval_seconds))
     return GiveBack(
         drains=drains[:MOST_DRAINS],

@@ -101,8 +101,10 @@ class _View:
             return [_Why(KeptCode.OBSERVE, texts.OBSERVE.format(drain.cause))]
         g = self.fleet.number.get(piece.group)
         protections = self._protections(piece)
-        if piece.id in self._replacements.waiting:
-            return [*protections, self._to_be_replaced(piece)]
+        item = self.withheld.get(piece.id)
+        if item is not None and piece.id in self._replacements.waiting:
+            text = texts.to_be_replaced(self._replacements.reasons[piece.id].cause, item)
+            return [*protections, _Why(item.code, text)]
         if piece.id in self._replacements.reserved or self._receives_work(piece):
             found = [_Why(KeptCode.REPLACES, texts.replaces(piece.replaces))]
         elif g is None:
@@ -115,12 +117,6 @@ class _View:
             return found
         told = {why.code for why in found}
         return [*(why for why in protections if why.code not in told), *(why for why in found if why.code is not KeptCode.LATER)]
-
-    def _to_be_replaced(self, piece: Slice) -> _Why:
-        """It goes once its replacement, the budget or the window allows it."""
-        item = self.withheld.get(piece.id) or self._replacements.waiting[piece.id]
-        reason = self._replacements.reasons[piece.id]
-        return _Why(item.code, texts.to_be_replaced(reason.cause, item), None)
 
     def _receives_work(self, piece: Slice) -> bool:
         """Whether nothing is placed on the slice, and the work of a draining slice moves to it."""

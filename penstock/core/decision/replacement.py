@@ -44,11 +44,12 @@ class Due(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A replacement to order, and the group that it is ordered in."""
+    """A replacement to order, and the group that it is ordered in; `idle` if nothing runs on the slice that it replaces."""
 
     piece: Slice
     group: int
     cause: Cause
+    idle: bool
 
 
 class Replacements:
@@ -230,7 +231,7 @@ class Replacements:
     def _order(self, piece: Slice, g: int, cause: Cause) -> None:
         self._headroom.order_new(g)
         if not self._observes:
-            self.orders.append(Order(piece, g, cause))
+            self.orders.append(Order(piece, g, cause, self._is_idle(piece, g)))
 
     def _wait(self, withheld: Withheld) -> None:
         self.waiting[withheld.slice_id] = withheld

@@ -243,6 +243,10 @@ BUDGET = (
     .group("g", protect_first=True, min_slices=1)
     .slice("head", "g", READY, usage="idle", idle="1h", made="before")
     .expects(launches={"g": 1}, replaced=["head"], drains={}, withheld={"head": KeptCode.REPLACEMENT}),
+    scenario("the idle head of a group that needs no slice is not replaced, and goes by its idle timeout")
+    .group("g", protect_first=True, idle_timeout="10m")
+    .slice("head", "g", READY, usage="idle", idle="5m", made="before")
+    .expects(launches={}, drains={}, withheld={}),
 )
 
 HOME = {"settle": "30m"}
