@@ -70,6 +70,8 @@ class Replacements:
         self.budget = DisruptionBudget(snapshot, groups, number)
         """What is left of the disruption budget."""
         self._snapshot, self._groups, self._number, self._protected = snapshot, groups, number, protected
+        self._units: set[frozenset[str]] = set()
+        """Gangs of which a slice drains now."""
         self._observes = snapshot.config.scale_down is ScaleDown.OBSERVE
         self._heads = frozenset(heads(snapshot, {group.name for group in groups if _has_head(group)}).values())
         self._replaced = {} if self._observes else self._find_replaced()
@@ -162,7 +164,7 @@ class Replacements:
     def _leave_at_once(self, due: Due) -> None:
         """The cloud takes the slice: no budget holds that up. Work that runs there finds a replacement on its way."""
         piece, g = due.piece, due.group
-        self.drains[piece.id] = due.drain(idle=False)
+        self._drain(due, idle=False)
         self.budget.take(g)
         works = piece.state is SliceState.READY and piece.drain is None and g is not None and not self._is_idle(piece, g)
         if works and g is not None and piece.id not in self._replaced and self._headroom.of(g):
@@ -172,11 +174,11 @@ class Replacements:
         """Nothing runs there: it drains at once, within the budget."""
         piece = due.piece
         has_pair = piece.id in self._pairs
-        refusal = self._window_closed(piece, g) if has_pair else self.budget.refusal(piece, g)
+        refusal = self._pair_waits(due, g) if has_pair else self.budget.refusal(piece, g)
         if refusal is not None:
             self._wait(refusal)
             return
-        self.drains[piece.id] = due.drain(idle=True)
+        self._drain(due, idle=True)
         if not has_pair:
             self.budget.take(g)
 
@@ -186,12 +188,14 @@ class Replacements:
         new = self._pairs.get(piece.id)
         if new is not None:
             ready = all((each := self._pairs.get(i)) and each.state is SliceState.READY for i in due.unit or (piece.id,))
-            waits = self._window_closed(piece, g) if ready else Withheld(piece.id, KeptCode.REPLACEMENT)
-            if waits is not None:
+            is_frozen = self.budget.is_nothing(g)
+            waits = self._pair_waits(due, g) if ready or is_frozen else Withheld(piece.id, KeptCode.REPLACEMENT)
+            if waits is None:
+                self._drain(due, idle=False)
+                return
+            if not is_frozen:
                 self.reserved[new.id] = piece.id
-                self._wait(waits)
-            else:
-                self.drains[piece.id] = due.drain(idle=False)
+            self._wait(waits)
             return
         self._wait(self._order_replacement(due, g))
 
@@ -235,9 +239,20 @@ class Replacements:
     def _wait(self, withheld: Withheld) -> None:
         self.waiting[withheld.slice_id] = withheld
 
-    def _window_closed(self, piece: Slice, g: int) -> Withheld | None:
-        opens_at = self.budget.opens_at(g)
-        return None if opens_at is None else Withheld(piece.id, KeptCode.WINDOW, opens_at)
+    def _drain(self, due: Due, *, idle: bool) -> None:
+        """Drain a slice now; all slices of a gang are one drain of the budget."""
+        self.drains[due.piece.id] = due.drain(idle=idle)
+        if due.unit not in self._units:
+            self.budget.drain(due.group)
+        self._units |= {due.unit} if due.unit else set()
+
+    def _pair_waits(self, due: Due, g: int) -> Withheld | None:
+        """What holds up a drain whose replacement is there: the window, or others that drain. It was counted when ordered."""
+        piece, opens_at = due.piece, self.budget.opens_at(g)
+        if opens_at is not None:
+            return Withheld(piece.id, KeptCode.WINDOW, opens_at)
+        goes_on = due.unit in self._units
+        return Withheld(piece.id, KeptCode.BUDGET) if self.budget.is_drained(g) and not goes_on else None
 
     def _is_stalled(self, new: Slice) -> bool:
         """Whether the cloud is slow to create a replacement, or has queued it."""

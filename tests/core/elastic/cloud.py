@@ -135,8 +135,8 @@ class Cloud:
 
     def _existing(self) -> dict[str, rules.Resource]:
         now = self._clock.now
-        if any(each.gone_at is not None and each.gone_at <= now for each in self._resources.values()):
-            self._resources = {name: each for name, each in self._resources.items() if each.gone_at is None or each.gone_at > now}
+        if any(each.ends_at is not None and each.ends_at <= now for each in self._resources.values()):
+            self._resources = {name: each for name, each in self._resources.items() if each.ends_at is None or each.ends_at > now}
         return self._resources
 
     def _named(self, slice_id: str) -> rules.Resource | None:

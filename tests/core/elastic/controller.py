@@ -32,6 +32,8 @@ class Controller:
         self.confirms = True
         self.moves = False
         """Whether it moves work away from draining slices, or lets it run to its end."""
+        self.spreads = False
+        """Whether it runs tasks on the emptiest hosts, or on the first with room."""
         self.degraded: set[tuple[str, int]] = set()
         """Hosts that it says are degraded, by slice and position."""
         self.undisturbed: set[str] = set()
@@ -201,7 +203,7 @@ class Controller:
                 if owner in rooms:
                     rooms[owner][host].take(each.job)
         for name, job in list(self.pending.items()):
-            hosts = hosts_for(rooms, job)
+            hosts = hosts_for(rooms, job, spread=self.spreads)
             if not hosts:
                 continue
             for owner, host in hosts:

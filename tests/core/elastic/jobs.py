@@ -81,17 +81,17 @@ class HostRoom:
 Rooms: TypeAlias = Mapping[str, list[HostRoom]]
 
 
-def hosts_for(rooms: Rooms, job: Job) -> Hosts:
-    """Where a job runs: whole, empty slices of one size for a gang, else the first host with room; none if there is no room."""
-    return _whole_slices(rooms, job) if job.gang else _first_host(rooms, job)
+def hosts_for(rooms: Rooms, job: Job, *, spread: bool) -> Hosts:
+    """Where a job runs: whole, empty slices of one size for a gang, else the first or the emptiest host; none without room."""
+    return _whole_slices(rooms, job) if job.gang else _one_host(rooms, job, spread=spread)
 
 
-def _first_host(rooms: Rooms, job: Job) -> Hosts:
-    for owner, hosts in rooms.items():
-        for i, host in enumerate(hosts):
-            if host.fits(job):
-                return ((owner, i),)
-    return ()
+def _one_host(rooms: Rooms, job: Job, *, spread: bool) -> Hosts:
+    fitting = [(owner, i, host) for owner, hosts in rooms.items() for i, host in enumerate(hosts) if host.fits(job)]
+    if not fitting:
+        return ()
+    owner, i, _ = max(fitting, key=lambda each: each[2].cpu) if spread else fitting[0]
+    return ((owner, i),)
 
 
 def _whole_slices(rooms: Rooms, job: Job) -> Hosts:

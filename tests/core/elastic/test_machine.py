@@ -149,10 +149,10 @@ class ClusterLife(RuleBasedStateMachine):
     def lose_message(self) -> None:
         self.controller.lose_message()
 
-    @event(moves=st.booleans())
-    def move_work(self, moves: bool) -> None:
-        """It moves work away from draining slices from now on, or no longer."""
-        self.controller.moves = moves
+    @event(moves=st.booleans(), spreads=st.booleans())
+    def change_habits(self, moves: bool, spreads: bool) -> None:
+        """It moves work away from draining slices from now on or no longer, and spreads tasks over hosts or fills them."""
+        self.controller.moves, self.controller.spreads = moves, spreads
         self.controller.look_again()
 
     @event(number=which, degraded=st.booleans())

@@ -189,6 +189,26 @@ BUDGET = (
     .slice("g2", "g", READY, usage="idle", idle="1s", made="before")
     .slice("h1", "h", READY, usage="idle", idle="1s", made="before")
     .expects(drains={"g1": "drift", "g2": "drift"}, withheld={"h1": KeptCode.BUDGET}),
+    scenario("a slice whose replacement is READY waits while another drains, if the budget is no larger: it was lowered since")
+    .group("g")
+    .slice("leaving", "g", SliceState.DRAINING, drain="drift", usage="busy", made="before")
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="now")
+    .wants(1, cpu=1)
+    .expects(placed={"g": 1}, tiers={"g": {Tier.NEW: 1}}, launches={"g": 1}, drains={}, withheld={"old": KeptCode.BUDGET}),
+    scenario("of two slices whose replacements a slow cloud made READY together, one drains at a time")
+    .group("g")
+    .slice("first", "g", READY, usage="busy", made="before")
+    .slice("second", "g", READY, usage="idle", idle="1s", made="before")
+    .slice("new-1", "g", READY, usage="idle", idle="1s", replaces="first", made="now")
+    .slice("new-2", "g", READY, usage="idle", idle="1s", replaces="second", made="now")
+    .expects(launches={}, drains={"first": "drift"}, withheld={"second": KeptCode.BUDGET}),
+    scenario("once no slice may be disrupted any more, none drains, and a replacement that is there is like any other slice")
+    .cluster(max_unavailable=0)
+    .group("g", idle_timeout="10m")
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1h", replaces="old", made="now")
+    .expects(launches={}, drains={"new": "idle"}, withheld={"old": KeptCode.BUDGET}),
     scenario("a group whose budget is spent holds up no other group")
     .cluster(max_unavailable=5)
     .group("g", max_unavailable=0)
