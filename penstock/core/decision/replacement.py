@@ -74,9 +74,11 @@ class Replacements:
         """Gangs of which a slice drains now."""
         self._observes = snapshot.config.scale_down is ScaleDown.OBSERVE
         self._heads = frozenset(heads(snapshot, {group.name for group in groups if _has_head(group)}).values())
+        self._moving = frozenset(piece.id for piece in snapshot.slices if _is_emptied(piece))
+        """Slices that drain and whose work moves to their replacements."""
         self._replaced = {} if self._observes else self._find_replaced()
         due = self._due()
-        settled = {each.piece.id for each in due if not _waits_for_news(each)}
+        settled = {each.piece.id for each in due if not _waits_for_news(each.piece)}
         self._pairs = {slice_id: new for slice_id, new in self._replaced.items() if slice_id in settled}
         """Replacements that are there already, by the id of the slice that each replaces."""
         self._count_pairs(due)
@@ -156,7 +158,9 @@ class Replacements:
         self.moments += self.budget.edges(g)
         if piece.id in self._heads:
             return
-        if self._is_idle(piece, g) and due.home is None:
+        if piece.replaces in self._moving or piece.replaces in self.drains:
+            self._wait(Withheld(piece.id, KeptCode.REPLACES))
+        elif self._is_idle(piece, g) and due.home is None:
             self._replace_idle(due, g)
         else:
             self._replace_busy(due, g)
@@ -186,8 +190,8 @@ class Replacements:
         """Work runs there: it drains once its replacement is READY, and for a gang those of all its slices are."""
         piece = due.piece
         new = self._pairs.get(piece.id)
-        if new is not None:
-            ready = all((each := self._pairs.get(i)) and each.state is SliceState.READY for i in due.unit or (piece.id,))
+        if new is not None and new.id not in self.drains:
+            ready = all(self._is_replaced(slice_id) for slice_id in due.unit or (piece.id,))
             is_frozen = self.budget.is_nothing(g)
             waits = self._pair_waits(due, g) if ready or is_frozen else Withheld(piece.id, KeptCode.REPLACEMENT)
             if waits is None:
@@ -199,10 +203,15 @@ class Replacements:
             return
         self._wait(self._order_replacement(due, g))
 
+    def _is_replaced(self, slice_id: str) -> bool:
+        """Whether the replacement of a slice is READY, and does not leave itself."""
+        new = self._pairs.get(slice_id)
+        return new is not None and new.state is SliceState.READY and new.id not in self.drains
+
     def _order_replacement(self, due: Due, g: int) -> Withheld:
         """Order a replacement within the budget; returns what the slice waits for."""
         piece, target = due.piece, g if due.home is None else due.home
-        if _waits_for_news(due):
+        if _waits_for_news(piece):
             return Withheld(piece.id, KeptCode.UNCONFIRMED)
         goes_on = any(other in self._pairs or self._is_ordered(other) for other in due.unit)
         refusal = None if goes_on else self.budget.refusal(piece, g)
@@ -263,8 +272,11 @@ class Replacements:
         return new.state.in_flight and (new.queued if end is None else end <= self._snapshot.now)
 
     def _is_idle(self, piece: Slice, g: int) -> bool:
-        """Whether a fresh word says that nothing runs on the slice; of a group that pressure drives only its controller knows."""
-        if piece.state is not SliceState.READY or self._groups[g].drive is Drive.PRESSURE:
+        """Whether a fresh word says that nothing runs on the slice; of a group that pressure drives only its controller knows.
+
+        After a drain that nobody confirmed, only a newer word counts: work may have come meanwhile.
+        """
+        if piece.state is not SliceState.READY or _waits_for_news(piece) or self._groups[g].drive is Drive.PRESSURE:
             return False
         stale_at = self._snapshot.stale_at.get(piece.id)
         if stale_at is not None and stale_at > self._snapshot.now:
@@ -278,7 +290,11 @@ def _has_head(group: ScaleGroup) -> bool:
     return group.protect_first or group.drive is Drive.PRESSURE
 
 
-def _waits_for_news(due: Due) -> bool:
+def _is_emptied(piece: Slice) -> bool:
+    cause = None if piece.drain is None else piece.drain.known_cause
+    return piece.state.was_ready and cause is not None and cause.voluntary and not piece.confirmed_empty
+
+
+def _waits_for_news(piece: Slice) -> bool:
     """Whether nobody confirmed the last drain of the slice, and no newer report says that it is idle."""
-    piece = due.piece
     return piece.unconfirmed_at is not None and (piece.idle_since is None or piece.idle_since <= piece.unconfirmed_at)

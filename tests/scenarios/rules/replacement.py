@@ -91,6 +91,28 @@ DRIFT = (
     .group("g")
     .slice("old", "g", READY, usage="idle", idle="1m", unconfirmed="5m", made="before")
     .expects(launches={}, drains={"old": "drift"}),
+    scenario("a slice whose drain nobody confirmed is not drained again on a word from before that drain")
+    .group("g")
+    .slice("old", "g", READY, usage="idle", unconfirmed="5m", made="before")
+    .expects(launches={}, drains={}, withheld={"old": KeptCode.UNCONFIRMED}),
+    scenario("a slice whose replacement leaves in the same decision stays, and gets another one")
+    .cluster(max_unavailable=3)
+    .group("g", max_unavailable=3)
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="now", notice="preemption 30s")
+    .expects(launches={"g": 1}, replaced=["old"], drains={"new": "notice"}, withheld={"old": KeptCode.REPLACEMENT}),
+    scenario("a replacement that drifted itself is left alone until the work of the slice that it replaces is there")
+    .cluster(max_unavailable=3)
+    .group("g", max_unavailable=3)
+    .slice("old", "g", SliceState.DRAINING, drain="drift", usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="since")
+    .expects(launches={}, drains={}, withheld={"new": KeptCode.REPLACES}),
+    scenario("a slice drains onto a replacement that drifted meanwhile, which goes next")
+    .cluster(max_unavailable=3)
+    .group("g", max_unavailable=3)
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="since")
+    .expects(launches={}, drains={"old": "drift"}, withheld={"new": KeptCode.REPLACES}),
     scenario("a slice that an operator keeps is not replaced")
     .group("g")
     .slice("old", "g", READY, usage="idle", idle="1s", kept="2h", made="before")
