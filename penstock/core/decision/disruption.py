@@ -30,16 +30,24 @@ class DisruptionBudget:
             else:
                 could_serve[g] += piece.state.was_ready
                 disrupted[g] += _is_disrupted(piece)
-        most = share_of(snapshot.config.max_unavailable, sum(could_serve) + others_serve)
-        self._cluster_left = most - sum(disrupted) - others_disrupted
-        shares = (share_of(group.max_unavailable, slices) for group, slices in zip(groups, could_serve, strict=True))
-        self._left = [share - gone for share, gone in zip(shares, disrupted, strict=True)]
+        self._cluster_most = share_of(snapshot.config.max_unavailable, sum(could_serve) + others_serve)
+        self._most = [share_of(group.max_unavailable, slices) for group, slices in zip(groups, could_serve, strict=True)]
+        self._cluster_left = self._cluster_undrained = self._cluster_most - sum(disrupted) - others_disrupted
+        self._left = [share - gone for share, gone in zip(self._most, disrupted, strict=True)]
+        self._undrained = list(self._left)
+        """What is left if only drains are counted, without replacements on their way."""
 
     def take(self, g: int | None) -> None:
         """Count one more disruption, of a group that is configured or of one that is not."""
         self._cluster_left -= 1
         if g is not None:
             self._left[g] -= 1
+
+    def drain(self, g: int | None) -> None:
+        """Count a drain that begins now; the disruption itself is counted apart, when its replacement is ordered."""
+        self._cluster_undrained -= 1
+        if g is not None:
+            self._undrained[g] -= 1
 
     @property
     def cluster_left(self) -> int:
@@ -53,6 +61,14 @@ class DisruptionBudget:
     def is_spent(self, g: int) -> bool:
         """Whether no further slice of the group may be disrupted now: the cluster's budget counts first, then the group's."""
         return self._cluster_left <= 0 or self._left[g] <= 0
+
+    def is_drained(self, g: int) -> bool:
+        """Whether as many slices drain now as may be disrupted, so that no READY replacement lets another begin."""
+        return self._cluster_undrained <= 0 or self._undrained[g] <= 0
+
+    def is_nothing(self, g: int) -> bool:
+        """Whether slices of the group may never be disrupted, as long as the configuration stays."""
+        return self._cluster_most <= 0 or self._most[g] <= 0
 
     def opens_at(self, g: int) -> datetime | None:
         """When the window opens in which voluntary drains of the group begin; None if it is open."""

@@ -31,6 +31,7 @@ _TO_BE_REPLACED = {
     KeptCode.BUDGET: "max_unavailable other slices are drained or replaced now",
     KeptCode.WINDOW: "its drain begins in the window, from {}",
     KeptCode.UNCONFIRMED: "nobody confirmed that it is empty when it drained last, so it goes once it is idle",
+    KeptCode.REPLACES: "work of the slice that it replaces moves here first",
     KeptCode.HEAD: "the head of its group goes last",
     KeptCode.OBSERVE: "scale_down is observe, so no replacement is ordered",
 }

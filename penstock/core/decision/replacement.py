@@ -71,11 +71,15 @@ class Replacements:
         self.budget = DisruptionBudget(snapshot, groups, number)
         """What is left of the disruption budget."""
         self._snapshot, self._groups, self._number, self._protected = snapshot, groups, number, protected
+        self._units: set[frozenset[str]] = set()
+        """Gangs of which a slice drains now."""
         self._observes = snapshot.config.scale_down is ScaleDown.OBSERVE
         self._heads = frozenset(heads(snapshot, {group.name for group in groups if _has_head(group)}).values())
+        self._moving = frozenset(piece.id for piece in snapshot.slices if _is_emptied(piece))
+        """Slices that drain and whose work moves to their replacements."""
         self._replaced = {} if self._observes else self._find_replaced()
         due = self._due()
-        settled = {each.piece.id for each in due if not _waits_for_news(each)}
+        settled = {each.piece.id for each in due if not _waits_for_news(each.piece)}
         self._pairs = {slice_id: new for slice_id, new in self._replaced.items() if slice_id in settled}
         """Replacements that are there already, by the id of the slice that each replaces."""
         self._count_pairs(due)
@@ -155,7 +159,9 @@ class Replacements:
         self.moments += self.budget.edges(g)
         if piece.id in self._heads:
             return
-        if self._is_idle(piece, g) and due.home is None:
+        if piece.replaces in self._moving or piece.replaces in self.drains:
+            self._wait(Withheld(piece.id, KeptCode.REPLACES))
+        elif self._is_idle(piece, g) and due.home is None:
             self._replace_idle(due, g)
         else:
             self._replace_busy(due, g)
@@ -163,7 +169,7 @@ class Replacements:
     def _leave_at_once(self, due: Due) -> None:
         """The cloud takes the slice: no budget holds that up. Work that runs there finds a replacement on its way."""
         piece, g = due.piece, due.group
-        self.drains[piece.id] = due.drain(idle=False)
+        self._drain(due, idle=False)
         self.budget.take(g)
         works = piece.state is SliceState.READY and piece.drain is None and g is not None and not self._is_idle(piece, g)
         if works and g is not None and piece.id not in self._replaced and self._headroom.of(g):
@@ -173,11 +179,11 @@ class Replacements:
         """Nothing runs there: it drains at once, within the budget."""
         piece = due.piece
         has_pair = piece.id in self._pairs
-        refusal = self._window_closed(piece, g) if has_pair else self.budget.refusal(piece, g)
+        refusal = self._pair_waits(due, g) if has_pair else self.budget.refusal(piece, g)
         if refusal is not None:
             self._wait(refusal)
             return
-        self.drains[piece.id] = due.drain(idle=True)
+        self._drain(due, idle=True)
         if not has_pair:
             self.budget.take(g)
 
@@ -185,21 +191,28 @@ class Replacements:
         """Work runs there: it drains once its replacement is READY, and for a gang those of all its slices are."""
         piece = due.piece
         new = self._pairs.get(piece.id)
-        if new is not None:
-            ready = all((each := self._pairs.get(i)) and each.state is SliceState.READY for i in due.unit or (piece.id,))
-            waits = self._window_closed(piece, g) if ready else Withheld(piece.id, KeptCode.REPLACEMENT)
-            if waits is not None:
+        if new is not None and new.id not in self.drains:
+            ready = all(self._is_replaced(slice_id) for slice_id in due.unit or (piece.id,))
+            is_frozen = self.budget.is_nothing(g)
+            waits = self._pair_waits(due, g) if ready or is_frozen else Withheld(piece.id, KeptCode.REPLACEMENT)
+            if waits is None:
+                self._drain(due, idle=False)
+                return
+            if not is_frozen:
                 self.reserved[new.id] = piece.id
-                self._wait(waits)
-            else:
-                self.drains[piece.id] = due.drain(idle=False)
+            self._wait(waits)
             return
         self._wait(self._order_replacement(due, g))
+
+    def _is_replaced(self, slice_id: str) -> bool:
+        """Whether the replacement of a slice is READY, and does not leave itself."""
+        new = self._pairs.get(slice_id)
+        return new is not None and new.state is SliceState.READY and new.id not in self.drains
 
     def _order_replacement(self, due: Due, g: int) -> Withheld:
         """Order a replacement within the budget; returns what the slice waits for."""
         piece, target = due.piece, g if due.home is None else due.home
-        if _waits_for_news(due):
+        if _waits_for_news(piece):
             return Withheld(piece.id, KeptCode.UNCONFIRMED)
         goes_on = any(other in self._pairs or self._is_ordered(other) for other in due.unit)
         refusal = None if goes_on else self.budget.refusal(piece, g)
@@ -236,9 +249,20 @@ class Replacements:
     def _wait(self, withheld: Withheld) -> None:
         self.waiting[withheld.slice_id] = withheld
 
-    def _window_closed(self, piece: Slice, g: int) -> Withheld | None:
-        opens_at = self.budget.opens_at(g)
-        return None if opens_at is None else Withheld(piece.id, KeptCode.WINDOW, opens_at)
+    def _drain(self, due: Due, *, idle: bool) -> None:
+        """Drain a slice now; all slices of a gang are one drain of the budget."""
+        self.drains[due.piece.id] = due.drain(idle=idle)
+        if due.unit not in self._units:
+            self.budget.drain(due.group)
+        self._units |= {due.unit} if due.unit else set()
+
+    def _pair_waits(self, due: Due, g: int) -> Withheld | None:
+        """What holds up a drain whose replacement is there: the window, or others that drain. It was counted when ordered."""
+        piece, opens_at = due.piece, self.budget.opens_at(g)
+        if opens_at is not None:
+            return Withheld(piece.id, KeptCode.WINDOW, opens_at)
+        goes_on = due.unit in self._units
+        return Withheld(piece.id, KeptCode.BUDGET) if self.budget.is_drained(g) and not goes_on else None
 
     def _is_stalled(self, new: Slice) -> bool:
         """Whether the cloud is slow to create a replacement, or has queued it."""
@@ -249,8 +273,11 @@ class Replacements:
         return new.state.in_flight and (new.queued if end is None else end <= self._snapshot.now)
 
     def _is_idle(self, piece: Slice, g: int) -> bool:
-        """Whether a fresh word says that nothing runs on the slice; of a group that pressure drives only its controller knows."""
-        if piece.state is not SliceState.READY or self._groups[g].drive is Drive.PRESSURE:
+        """Whether a fresh word says that nothing runs on the slice; of a group that pressure drives only its controller knows.
+
+        After a drain that nobody confirmed, only a newer word counts: work may have come meanwhile.
+        """
+        if piece.state is not SliceState.READY or _waits_for_news(piece) or self._groups[g].drive is Drive.PRESSURE:
             return False
         stale_at = self._snapshot.stale_at.get(piece.id)
         if stale_at is not None and stale_at > self._snapshot.now:
@@ -264,7 +291,11 @@ def _has_head(group: ScaleGroup) -> bool:
     return group.protect_first or group.drive is Drive.PRESSURE
 
 
-def _waits_for_news(due: Due) -> bool:
+def _is_emptied(piece: Slice) -> bool:
+    cause = None if piece.drain is None else piece.drain.known_cause
+    return piece.state.was_ready and cause is not None and cause.voluntary and not piece.confirmed_empty
+
+
+def _waits_for_news(piece: Slice) -> bool:
     """Whether nobody confirmed the last drain of the slice, and no newer report says that it is idle."""
-    piece = due.piece
     return piece.unconfirmed_at is not None and (piece.idle_since is None or piece.idle_since <= piece.unconfirmed_at)

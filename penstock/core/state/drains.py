@@ -18,6 +18,7 @@ from penstock.contract.slices import (
 from penstock.core.state.events import Closed, CommandsSent, DrainCancelled, DrainOrdered, DrainsConfirmed
 from penstock.core.state.notices import follows_notice
 from penstock.core.state.protections import protected_now
+from penstock.core.state.replacements import REPLACED_FIRST, has_place_to_go
 from penstock.core.state.state import AutoscalerState, Changes, drains_after_loss
 from penstock.model.cluster import DEFAULT_DRAIN_SECONDS, ClusterConfig
 from penstock.model.decision import Drain
@@ -74,7 +75,10 @@ def _still_due(state: AutoscalerState, ordered: Sequence[Drain], at: datetime) -
 def _may_begin(state: AutoscalerState, piece: Slice, drain: Drain, at: datetime) -> bool:
     if drain.cause == DrainCause.NOTICE:
         return follows_notice(piece, drain, at)
-    return _is_still_due(piece, drain, state.usage.get(piece.id, ())) and not protected_now(state, piece, at)
+    usage = state.usage.get(piece.id, ())
+    if drain.cause in REPLACED_FIRST and not has_place_to_go(state, piece, usage):
+        return False
+    return _is_still_due(piece, drain, usage) and not protected_now(state, piece, at)
 
 
 def _is_still_due(piece: Slice, drain: Drain, usage: SliceUsage) -> bool:
@@ -238,6 +242,12 @@ def after_usage(
         slices.append(piece)
     changes["slices"], changes["outbox"] = tuple(slices), tuple(outbox)
     return found
+
+
+def after_withdrawal(slices: Sequence[Slice], usage: Mapping[str, SliceUsage], at: datetime) -> tuple[Slice, ...]:
+    """The slices after a source is gone: none is degraded of which no other says so, nor idle if no other has named it."""
+    found = (_degraded(piece, usage, at) for piece in slices)
+    return tuple(piece if piece.id in usage or piece.idle_since is None else piece.changed(idle_since=None) for piece in found)
 
 
 def _degraded(piece: Slice, usage: Mapping[str, SliceUsage], at: datetime) -> Slice:

@@ -47,6 +47,7 @@ def source_forgotten(state: AutoscalerState, event: SourceForgotten) -> Changes:
     known = state.usage_sources.get(event.source, UsageSource())
     sources, usage = _withdrawn(state.usage_sources, state.usage, event.source, set(known.named))
     return {
+        "slices": drains.after_withdrawal(state.slices, usage, event.at),
         "usage": usage,
         "usage_sources": {name: source for name, source in sources.items() if name != event.source},
         "demand": {name: source for name, source in state.demand.items() if name != event.source},

@@ -122,13 +122,15 @@ def test_no_more_slices_are_disrupted_than_the_budgets_of_group_and_cluster_allo
     underway = [
         p for p in snapshot.slices if p.state.was_ready and p.drain and p.drain.known_cause and p.drain.known_cause.voluntary
     ]
-    counts, had = Counter(piece.group for piece in new), Counter(piece.group for piece in underway)
-    for group in config.groups:
-        ready = sum(piece.group == group.name and piece.state.was_ready for piece in snapshot.slices)
-        together = gangs_counted_as_one(snapshot, [piece for piece in new if piece.group == group.name])
-        assert not counts[group.name] or had[group.name] + together <= share_of(group.max_unavailable, ready)
-    ready = sum(piece.state.was_ready for piece in snapshot.slices)
-    assert not new or len(underway) + gangs_counted_as_one(snapshot, new) <= share_of(config.max_unavailable, ready)
+    had = Counter(piece.group for piece in underway)
+    for more in (new, begun):
+        for group in config.groups:
+            ready = sum(piece.group == group.name and piece.state.was_ready for piece in snapshot.slices)
+            here = [piece for piece in more if piece.group == group.name]
+            together = gangs_counted_as_one(snapshot, here)
+            assert not here or had[group.name] + together <= share_of(group.max_unavailable, ready)
+        ready = sum(piece.state.was_ready for piece in snapshot.slices)
+        assert not more or len(underway) + gangs_counted_as_one(snapshot, more) <= share_of(config.max_unavailable, ready)
 
 
 def gangs_counted_as_one(snapshot: Snapshot, slices: list[Slice]) -> int:

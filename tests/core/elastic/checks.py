@@ -13,6 +13,7 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Drain
 from penstock.model.slices import DrainCause, Slice, SliceState
 from tests.core.elastic.clock import Process
+from tests.core.elastic.disruptions import REPLACING, judge_budget, judge_disruption, judge_replacements
 
 if TYPE_CHECKING:
     from tests.core.elastic.world import World
@@ -24,11 +25,12 @@ MARGIN_SECONDS = 120.0
 
 
 class Order(NamedTuple):
-    """A launch or drain that a decision ordered."""
+    """A launch or drain that a decision ordered, and why."""
 
     at: datetime
     what: str
     group: str
+    cause: str
 
 
 class Checks:
@@ -77,19 +79,33 @@ class Checks:
         for piece in after.slices:
             known = before.by_id.get(piece.id)
             if known is None:
-                self.orders.append(Order(event.at, "launch", piece.group))
+                self.orders.append(Order(event.at, "launch", piece.group, piece.cause))
             elif known.drain is None and piece.drain is not None:
-                self.orders.append(Order(event.at, "drain", piece.group))
-                self._judge_drain(before, known, ordered[piece.id], event)
-        launched, given_back = (
-            {order.group for order in self.orders if order.at == event.at and order.what == what} for what in ("launch", "drain")
-        )
+                self.orders.append(Order(event.at, "drain", piece.group, piece.drain.cause))
+                self._judge_drain(before, known, ordered[piece.id], event, after)
+        self._judge_orders(before, event, after)
+
+    def _judge_orders(self, before: AutoscalerState, event: Decided, after: AutoscalerState) -> None:
+        """Judge what a decision orders together."""
+        now = [order for order in self.orders if order.at == event.at]
+        launched = {order.group for order in now if order.what == "launch"}
+        given_back = {order.group for order in now if order.what == "drain" and order.cause not in REPLACING}
         for group in sorted(launched & given_back):
             self.report(f"group {group} launches and drains in one decision")
+        for problem in judge_replacements(before, after, event):
+            self.report(problem)
+        for problem in judge_budget(self._world.autoscaler.evaluated, before, after):
+            self.report(problem)
 
-    def _judge_drain(self, state: AutoscalerState, piece: Slice, drain: Drain, event: Decided) -> None:
+    def _judge_drain(self, state: AutoscalerState, piece: Slice, drain: Drain, event: Decided, after: AutoscalerState) -> None:
         what = f"{piece.id} drains ({drain.cause})"
         if not piece.state.was_ready:
+            return
+        if DrainCause(drain.cause).voluntary:
+            for problem in judge_disruption(self._world.autoscaler.evaluated, state, after, drain, event.orders.at):
+                self.report(f"{what} {problem}")
+            if drain.idle_since is not None:
+                self._judge_words(state, piece, what, event)
             return
         match drain.cause:
             case DrainCause.NOT_NEEDED:
@@ -144,6 +160,8 @@ class Checks:
                 self.report(f"{slice_id} is deleted ({after.cause}) with work on it, as the autoscaler knew")
             elif after.cause == DrainCause.UNCLAIMED:
                 self.report(f"{slice_id} is deleted as unclaimed with work on it, as the autoscaler knew")
+            elif after.cause == DrainCause.NOTICE and (deadline := before.drain.deadline) and deadline > self._world.clock.now:
+                self.report(f"{slice_id} is deleted before the moment of its notice with work on it, as the autoscaler knew")
 
     def note_reset(self) -> None:
         """The autoscaler lost what it knew: nothing is measured across a reset."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from emulators.sim import cloud as rules
 from emulators.sim.behaviour import Behaviour
 from penstock.contract.slices import CreateResult, SliceSpec
-from penstock.model.failures import Failure, FailureKind, Phase
+from penstock.model.failures import Failure, FailureKind, Notice, Phase
 from penstock.model.sightings import Host, Labels, Ref, Sighting
 from tests.core.elastic.clock import Clock
 
@@ -109,6 +109,13 @@ class Cloud:
         """Silence the first host of a slice."""
         self._change(slice_id, lambda resource: rules.with_dead_host(resource, 0))
 
+    def announce(self, slice_id: str, notice: Notice | None) -> None:
+        """Announce something for a slice, which comes true by itself; or take that back, unless it is too late for it."""
+        try:
+            self._change(slice_id, lambda resource: rules.with_notice(resource, notice, self._clock.now))
+        except rules.ApiError:
+            return
+
     # The truth.
 
     def existing(self) -> dict[str, str]:
@@ -128,8 +135,8 @@ class Cloud:
 
     def _existing(self) -> dict[str, rules.Resource]:
         now = self._clock.now
-        if any(each.gone_at is not None and each.gone_at <= now for each in self._resources.values()):
-            self._resources = {name: each for name, each in self._resources.items() if each.gone_at is None or each.gone_at > now}
+        if any(each.ends_at is not None and each.ends_at <= now for each in self._resources.values()):
+            self._resources = {name: each for name, each in self._resources.items() if each.ends_at is None or each.ends_at > now}
         return self._resources
 
     def _named(self, slice_id: str) -> rules.Resource | None:
@@ -171,12 +178,13 @@ class Cloud:
         now, labels = self._clock.now, self._labels[resource.name]
         answers = tuple(checked and resource.answers(host, now) for host in range(resource.hosts))
         phase, addressed = self._phase(resource), resource.running_at is not None and now >= resource.running_at
-        facts = (phase, addressed, answers, checked)
+        facts = (phase, addressed, answers, checked, resource.notice)
         known = self._seen.get(resource.name)
         if known is None or known[0] != facts:
             hosts = (self._host(resource, i, answered=each, addressed=addressed) for i, each in enumerate(answers))
             ref = Ref(location=resource.zone, name=resource.name, labels=labels)
-            seen = Sighting(ref=ref, phase=phase, hosts=tuple(hosts), created_at=resource.created_at, checked=checked)
+            shown = {"created_at": resource.created_at, "checked": checked, "notice": resource.notice}
+            seen = Sighting(ref=ref, phase=phase, hosts=tuple(hosts), **shown)
             known = self._seen[resource.name] = (facts, seen)
         return known[1]
 

@@ -1,14 +1,13 @@
 """A job controller in simulated time: it runs tasks on the slices that it knows, reports usage, and confirms drains."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
 
 from penstock.contract import names
-from penstock.model.cluster import ScaleGroup
 from penstock.model.slices import SliceState
-from penstock.model.units import MILLI
 from tests.core.elastic.clock import Process, Task, Within
+from tests.core.elastic.jobs import HostRoom, Job, Running, Size, hosts_for
 from tests.core.elastic.surroundings import Surroundings
 
 TICK_SECONDS = 5.0
@@ -18,80 +17,6 @@ HEARTBEATS = 3
 CHECKED_AFTER_SECONDS = 60.0
 """How long after its last message a controller compares what the status says was applied with what it sent."""
 LEASE_SECONDS = 600.0
-
-
-Hosts: TypeAlias = tuple[tuple[str, int], ...]
-"""Hosts by slice and position."""
-
-
-class Job(NamedTuple):
-    """One task, or a gang of equal tasks that run together, one on each host, and for how long."""
-
-    id: str
-    cpu: int
-    tpu: int = 0
-    gang: int = 0
-    seconds: float = 600.0
-
-    @property
-    def item(self) -> dict[str, Any]:
-        """As an item of a demand message."""
-        resources = {"cpu": self.cpu} | ({"tpu": self.tpu} if self.tpu else {})
-        device = {"device": {"type": "tpu"}} if self.tpu else {}
-        gang = {"gang": {"size": self.gang}} if self.gang else {}
-        return {"id": self.id, "resources": resources} | device | gang
-
-
-class Running(NamedTuple):
-    """A job under way: on which hosts of which slices, and until when."""
-
-    job: Job
-    hosts: Hosts
-    until: datetime
-
-    @property
-    def slices(self) -> set[str]:
-        """The slices that it runs on."""
-        return {owner for owner, _ in self.hosts}
-
-
-class Size(NamedTuple):
-    """The hosts of a slice, and what each has."""
-
-    hosts: int
-    cpu: int
-    tpu: int
-
-
-def size_of(group: ScaleGroup) -> Size:
-    """The size of a group's slices."""
-    cpu, *_, tpu = group.host.vector
-    return Size(group.hosts_per_slice, cpu // MILLI, tpu)
-
-
-class HostRoom:
-    """What is free on one host. A task on TPU chips has its host alone."""
-
-    def __init__(self, size: Size) -> None:
-        self._size = size
-        self.cpu, self.tpu = size.cpu, size.tpu
-
-    def fits(self, job: Job) -> bool:
-        """Whether the host has room for one task of the job."""
-        return (self.is_whole or not job.tpu) and job.cpu <= self.cpu and job.tpu <= self.tpu
-
-    def take(self, job: Job) -> None:
-        """Start one task of the job."""
-        self.cpu -= self._size.cpu if job.tpu else job.cpu
-        self.tpu -= self._size.tpu if job.tpu else 0
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing runs on it."""
-        return (self.cpu, self.tpu) == (self._size.cpu, self._size.tpu)
-
-
-Rooms: TypeAlias = Mapping[str, list[HostRoom]]
 
 
 class Controller:
@@ -105,8 +30,17 @@ class Controller:
         self.finished: list[str] = []
         self.is_cut_off = False
         self.confirms = True
+        self.moves = False
+        """Whether it moves work away from draining slices, or lets it run to its end."""
+        self.spreads = False
+        """Whether it runs tasks on the emptiest hosts, or on the first with room."""
+        self.degraded: set[tuple[str, int]] = set()
+        """Hosts that it says are degraded, by slice and position."""
+        self.undisturbed: set[str] = set()
+        """Slices of which it says `do_not_disrupt`."""
         self._ready: list[str] = []
-        """Slices that take new work, as the status last showed them."""
+        """Slices that are READY and do not drain, as the status last showed them."""
+        self._cordoned: set[str] = set()
         self._draining: dict[str, int] = {}
         """Slices that drain, with the numbers of their drains."""
         self._sizes: dict[str, Size] = {}
@@ -158,6 +92,13 @@ class Controller:
     def heal(self) -> None:
         """Whatever kept it from working is over."""
         self.is_cut_off, self.confirms = False, True
+        self.degraded.clear()
+        self.undisturbed.clear()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """It looks at everything again soon: something changed that no status shows."""
+        self._seen_version = -1
 
     # The truth.
 
@@ -205,6 +146,8 @@ class Controller:
         if not self.is_cut_off:
             self._read_status()
         self._seen_version = self._world.state.version
+        if self.moves:
+            self._stop_jobs_that_move()
         self._start_jobs()
         if not self.is_cut_off:
             self._report()
@@ -220,11 +163,22 @@ class Controller:
                 del self.running[name]
                 self.pending[name] = each.job
 
+    def _stop_jobs_that_move(self) -> None:
+        """What runs on draining slices waits again, with what is left of it to do."""
+        now = self._world.clock.now
+        for name, each in list(self.running.items()):
+            if not each.slices.isdisjoint(self._draining):
+                del self.running[name]
+                self.pending[name] = each.job._replace(seconds=max(1.0, (each.until - now).total_seconds()))
+
     def _read_status(self) -> None:
         self._check_stamps()
         state = self._world.state
         self._sizes |= {piece.id: self._world.sizes[piece.group] for piece in state.slices}
-        self._ready = [piece.id for piece in state.slices if piece.state is SliceState.READY and not piece.drains]
+        cordoned = {slice_id for slice_id, protection in state.protections.items() if protection.cordoned}
+        ready = (piece for piece in state.slices if piece.state is SliceState.READY and not piece.drains)
+        self._ready = [piece.id for piece in ready]
+        self._cordoned = cordoned
         draining = [piece for piece in state.slices if piece.drains and piece.state.was_ready]
         self._draining = {piece.id: piece.drain.number if piece.drain else 0 for piece in draining}
 
@@ -241,14 +195,15 @@ class Controller:
             self._begin_epoch(max(usage.epoch if usage else 0, demand.epoch if demand else 0))
 
     def _start_jobs(self) -> None:
-        running = [slice_id for slice_id in self._ready if self._world.cloud.runs(slice_id)]
+        closed = {owner for owner, _ in self.degraded} | self._cordoned
+        running = [slice_id for slice_id in self._ready if slice_id not in closed and self._world.cloud.runs(slice_id)]
         rooms = {slice_id: [HostRoom(self._sizes[slice_id]) for _ in range(self._sizes[slice_id].hosts)] for slice_id in running}
         for each in self.running.values():
             for owner, host in each.hosts:
                 if owner in rooms:
                     rooms[owner][host].take(each.job)
         for name, job in list(self.pending.items()):
-            hosts = _whole_slices(rooms, job) if job.gang else _first_host(rooms, job)
+            hosts = hosts_for(rooms, job, spread=self.spreads)
             if not hosts:
                 continue
             for owner, host in hosts:
@@ -303,33 +258,22 @@ class Controller:
         for each in self.running.values():
             for rank, (owner, host) in enumerate(each.hosts):
                 on_hosts[owner][host].append((each.job, rank))
-        return {slice_id: [_word(on_it) for on_it in hosts] for slice_id, hosts in on_hosts.items()}
+        return {
+            slice_id: [self._word(slice_id, i, on_it) for i, on_it in enumerate(hosts)] for slice_id, hosts in on_hosts.items()
+        }
 
-
-def _first_host(rooms: Rooms, job: Job) -> Hosts:
-    for owner, hosts in rooms.items():
-        for i, host in enumerate(hosts):
-            if host.fits(job):
-                return ((owner, i),)
-    return ()
-
-
-def _whole_slices(rooms: Rooms, job: Job) -> Hosts:
-    """Whole, empty slices of one size for a gang."""
-    by_size: dict[int, list[str]] = {}
-    for owner, hosts in rooms.items():
-        if hosts and all(host.is_whole and host.fits(job) for host in hosts) and job.gang % len(hosts) == 0:
-            by_size.setdefault(len(hosts), []).append(owner)
-    for size, owners in by_size.items():
-        if size * len(owners) >= job.gang:
-            return tuple((owner, i) for owner in owners[: job.gang // size] for i in range(size))
-    return ()
+    def _word(self, slice_id: str, host: int, on_it: list[tuple[Job, int]]) -> dict[str, Any]:
+        """The usage of one host."""
+        word = _word(on_it)
+        word |= {"state": "degraded"} if (slice_id, host) in self.degraded else {}
+        return word | ({"do_not_disrupt": True} if slice_id in self.undisturbed else {})
 
 
 def _word(on_it: list[tuple[Job, int]]) -> dict[str, Any]:
-    """The usage of one host."""
+    """What runs on one host."""
     if not on_it:
         return {"state": "idle"}
     cpu, tpu = sum(job.cpu for job, _ in on_it), sum(job.tpu for job, _ in on_it)
     tasks = [f"{job.id}/{rank}" if job.gang else job.id for job, rank in on_it]
-    return {"state": "busy", "reserved": {"cpu": cpu} | ({"tpu": tpu} if tpu else {}), "tasks": tasks}
+    gangs = list(dict.fromkeys(job.id for job, _ in on_it if job.gang))
+    return {"state": "busy", "reserved": {"cpu": cpu} | ({"tpu": tpu} if tpu else {}), "tasks": tasks, "gangs": gangs}

@@ -5,7 +5,7 @@ from typing import Any
 from penstock.contract import names
 from penstock.model.slices import Slice
 from tests.core.elastic.clock import Process
-from tests.core.elastic.controller import Job
+from tests.core.elastic.jobs import Job
 from tests.core.elastic.world import World
 
 HEARTBEAT_SECONDS = 300.0

@@ -10,7 +10,8 @@ from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Code
 from penstock.model.slices import SliceState
 from penstock.model.snapshot import Snapshot
-from tests.core.elastic.controller import Job
+from tests.core.elastic.disruptions import left_to_replace
+from tests.core.elastic.jobs import Job
 from tests.core.elastic.world import World
 
 HOUR = 3600.0
@@ -27,6 +28,9 @@ def at_rest(world: World) -> None:
     heal(world)
     world.run(SETTLED_SECONDS)
     judge_demand(world)
+    judge_replaced(world)
+    stop_ageing(world)
+    judge_replaced(world)
     judge_quiet(world)
     for controller in world.controllers.values():
         controller.withdraw()
@@ -46,6 +50,21 @@ def judge_quiet(world: World) -> None:
     judge_ledger(world)
 
 
+def judge_replaced(world: World) -> None:
+    """Nothing is left that ought to be replaced and could be."""
+    for problem in left_to_replace(world.state):
+        world.checks.report(problem)
+
+
+def stop_ageing(world: World) -> None:
+    """No slice is too old from now on, and no window is closed: so all that is to be replaced is, and then nothing moves."""
+    config = {name: value for name, value in world.config.items() if name != "window"}
+    groups = [{name: each[name] for name in each if name not in ("max_age", "window")} for each in config["groups"]]
+    if config != world.config or groups != config["groups"]:
+        world.configure(config | {"groups": groups})
+        world.run(2 * HOUR)
+
+
 def heal(world: World) -> None:
     """End every fault, of the cloud, the network, the controllers and the operators."""
     world.cloud.heal()
@@ -54,6 +73,9 @@ def heal(world: World) -> None:
         controller.heal()
     if world.state.paused is not None:
         world.operate(names.RESUME, {})
+    for slice_id, protection in world.state.protections.items():
+        if protection.cordoned and world.state.by_id[slice_id].state.live:
+            world.operate(names.CORDON_SLICE, {"slice_id": slice_id, "cordoned": False})
 
 
 def judge_demand(world: World) -> None:

@@ -11,8 +11,8 @@ from tests.core.elastic.clock import Clock
 from tests.core.elastic.cloud import Cloud
 
 if TYPE_CHECKING:
-    from tests.core.elastic.controller import Size
     from tests.core.elastic.inventory import Watch
+    from tests.core.elastic.jobs import Size
     from tests.core.elastic.slice_runs import SliceRun
 
 

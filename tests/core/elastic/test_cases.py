@@ -14,8 +14,8 @@ from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Decision
 from penstock.model.slices import DrainCause, Slice, SliceState
-from tests.core.elastic.controller import Job
 from tests.core.elastic.hand import Hand
+from tests.core.elastic.jobs import Job
 from tests.core.elastic.world import World
 
 GROUP: Mapping[str, Any] = {"name": "g", "zone": "a", "host": {"cpu": 4}, "max_slices": 9, "idle_timeout": "10m"}

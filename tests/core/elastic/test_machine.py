@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import wraps
 from typing import Any
 
@@ -11,8 +12,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from penstock.contract import names
 from penstock.contract.problems import BadMessage
+from penstock.model.failures import Notice, NoticeKind
 from tests.core.elastic.autoscaler import Checkpoint
-from tests.core.elastic.controller import Job
+from tests.core.elastic.drawn import (
+    CHIPS,
+    FAULTS,
+    GROUPS,
+    JOBS,
+    cluster_facts,
+    group_facts,
+    group_names,
+    notice_kinds,
+    notice_seconds,
+    providers,
+    replacement_facts,
+    which,
+)
+from tests.core.elastic.jobs import Job
 from tests.core.elastic.rest import at_rest
 from tests.core.elastic.world import World
 
@@ -20,67 +36,6 @@ EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "15"))
 """Stories of the machine: few in `make test`, for which newcomers wait; more in `make check-laws`."""
 STEPS = 40
 KEPT_CHECKPOINTS = 6
-
-GROUPS: tuple[dict[str, Any], ...] = (
-    {"name": "cpu", "zone": "a", "host": {"cpu": 4}, "price_per_hour": 1.0},
-    {"name": "spare", "zone": "b", "host": {"cpu": 4}, "price_per_hour": 2.0, "priority": 200},
-    {
-        "name": "pod",
-        "zone": "a",
-        "device": {"type": "tpu"},
-        "host": {"cpu": 8, "tpu": 4},
-        "hosts_per_slice": 2,
-        "price_per_hour": 8.0,
-        "pool": "chips",
-    },
-)
-CHIPS = 24
-JOBS = {
-    "small": {"cpu": 1},
-    "half": {"cpu": 2},
-    "whole": {"cpu": 4},
-    "chip": {"cpu": 1, "tpu": 4},
-    "pair": {"cpu": 1, "tpu": 4, "gang": 2},
-    "four": {"cpu": 1, "tpu": 4, "gang": 4},
-    "huge": {"cpu": 64},
-}
-FAULTS: tuple[dict[str, Any], ...] = (
-    {},
-    {"stockout": True},
-    {"stockout_after": 1},
-    {"lost_replies": 2},
-    {"failing_deletes": 3},
-    {"partial_lists": True},
-    {"create_latency": 1500},
-    {"boot_latency": 900},
-    {"hold_queue": True},
-)
-
-group_facts = st.fixed_dictionaries(
-    {
-        "max_slices": st.integers(1, 3),
-        "min_slices": st.sampled_from((0, 0, 1)),
-        "warm_slices": st.sampled_from((0, 0, 0, 1)),
-        "idle_timeout": st.sampled_from(("2m", "10m")),
-        "cancel_after": st.sampled_from(("30s", "5m")),
-        "protect_first": st.booleans(),
-        "watermark": st.sampled_from((None, None, 60)),
-        "queued": st.booleans(),
-        "keep_queued": st.booleans(),
-        "timeouts": st.sampled_from(({}, {"drain": "1m", "requesting": "10m"})),
-    }
-)
-cluster_facts = st.fixed_dictionaries(
-    {
-        "max_slices": st.sampled_from((None, None, 4)),
-        "patience": st.sampled_from(("2m", "10m")),
-        "unclaimed_after": st.sampled_from((None, "5m")),
-        "placement": st.sampled_from(("priority", "priority", "packing", "cost")),
-    }
-)
-which = st.integers(0, 5)
-group_names = st.sampled_from([group["name"] for group in GROUPS])
-
 
 waits = st.sampled_from((0.0, 1.0, 5.0, 20.0, 60.0, 180.0, 700.0, 3600.0))
 
@@ -107,11 +62,18 @@ class ClusterLife(RuleBasedStateMachine):
         self.jobs = 0
         self.checkpoints: list[Checkpoint] = []
 
-    @initialize(groups=st.tuples(group_facts, group_facts, group_facts), cluster=cluster_facts, seed=st.integers(0, 99))
-    def begin(self, groups: tuple[Mapping[str, Any], ...], cluster: Mapping[str, Any], seed: int) -> None:
+    @initialize(
+        groups=st.tuples(group_facts, group_facts, group_facts),
+        cluster=cluster_facts,
+        replacement=replacement_facts,
+        seed=st.integers(0, 99),
+    )
+    def begin(
+        self, groups: tuple[Mapping[str, Any], ...], cluster: Mapping[str, Any], replacement: Mapping[str, Any], seed: int
+    ) -> None:
         self.groups = {fixed["name"]: fixed | dict(drawn) for fixed, drawn in zip(GROUPS, groups, strict=True)}
         self.removed: set[str] = set()
-        self.cluster = dict(cluster)
+        self.cluster = dict(cluster) | dict(replacement)
         self.pool = {"name": "chips", "chips": CHIPS, "system": 0}
         self.world = World(self.config(), seed=seed)
         self.controller = self.world.controller()
@@ -187,7 +149,35 @@ class ClusterLife(RuleBasedStateMachine):
     def lose_message(self) -> None:
         self.controller.lose_message()
 
+    @event(moves=st.booleans(), spreads=st.booleans())
+    def change_habits(self, moves: bool, spreads: bool) -> None:
+        """It moves work away from draining slices from now on or no longer, and spreads tasks over hosts or fills them."""
+        self.controller.moves, self.controller.spreads = moves, spreads
+        self.controller.look_again()
+
+    @event(number=which, degraded=st.booleans())
+    def degrade_host(self, number: int, degraded: bool) -> None:
+        """Its word on the first host of a slice is degraded, or no longer."""
+        if (slice_id := self.slice_id(number)) is not None:
+            (self.controller.degraded.add if degraded else self.controller.degraded.discard)((slice_id, 0))
+            self.controller.look_again()
+
+    @event(number=which, undisturbed=st.booleans())
+    def say_do_not_disrupt(self, number: int, undisturbed: bool) -> None:
+        if (slice_id := self.slice_id(number)) is not None:
+            (self.controller.undisturbed.add if undisturbed else self.controller.undisturbed.discard)(slice_id)
+            self.controller.look_again()
+
     # The cloud.
+
+    @event(number=which, kind=notice_kinds, seconds=notice_seconds, stands=st.sampled_from((True, True, False)))
+    def announce(self, number: int, kind: NoticeKind, seconds: float, stands: bool) -> None:
+        """The cloud gives notice of a slice, or takes a notice back."""
+        losable = self.world.cloud.losable()
+        if losable:
+            until = self.world.clock.now + timedelta(seconds=seconds)
+            notice = Notice(kind=kind, until=until) if stands else None
+            self.world.cloud.announce(losable[number % len(losable)], notice)
 
     @event(number=which, how=st.sampled_from(("preempt", "vanish", "kill_host")))
     def lose_slice(self, number: int, how: str) -> None:
@@ -228,6 +218,30 @@ class ClusterLife(RuleBasedStateMachine):
         self.cluster, self.pool = self.cluster | {"max_slices": most}, self.pool | {"system": system}
         if not self.reconfigure():
             self.cluster, self.pool = before
+
+    @event(group=group_names, provider=providers)
+    def change_image(self, group: str, provider: Mapping[str, Any]) -> None:
+        before = self.groups[group]
+        self.groups[group] = before | {"provider": provider}
+        if not self.reconfigure():
+            self.groups[group] = before
+
+    @event(facts=replacement_facts)
+    def change_replacement(self, facts: Mapping[str, Any]) -> None:
+        before = self.cluster
+        self.cluster = self.cluster | dict(facts)
+        if not self.reconfigure():
+            self.cluster = before
+
+    @event(number=which, how=st.sampled_from(({"for": "10m"}, {"for": "1h"}, {"off": True})))
+    def keep(self, number: int, how: Mapping[str, Any]) -> None:
+        if (slice_id := self.slice_id(number)) is not None:
+            self.operate(names.KEEP_SLICE, slice_id=slice_id, **how)
+
+    @event(number=which, cordoned=st.booleans())
+    def cordon(self, number: int, cordoned: bool) -> None:
+        if (slice_id := self.slice_id(number)) is not None:
+            self.operate(names.CORDON_SLICE, slice_id=slice_id, cordoned=cordoned)
 
     @event(number=which, force=st.booleans())
     def drain(self, number: int, force: bool) -> None:
@@ -272,6 +286,7 @@ class ClusterLife(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "world"):
             at_rest(self.world)
+            self.nothing_is_wrong()
 
 
 ClusterLife.TestCase.settings = settings(

@@ -17,8 +17,9 @@ from tests.core.elastic.autoscaler import Autoscaler, Checkpoint
 from tests.core.elastic.checks import Checks
 from tests.core.elastic.clock import Clock
 from tests.core.elastic.cloud import Cloud
-from tests.core.elastic.controller import Controller, Size, size_of
+from tests.core.elastic.controller import Controller
 from tests.core.elastic.inventory import Watch
+from tests.core.elastic.jobs import Size, size_of
 from tests.core.elastic.slice_runs import SliceRun
 
 USUAL_CLOUD = {"create_latency": 5, "boot_latency": 20, "init_latency": 10, "delete_latency": 10}
@@ -43,6 +44,8 @@ class World:
         self.checks = Checks(self)
         self.autoscaler = Autoscaler(self, chance=lambda: f"{self._random.getrandbits(32):08x}")
         self.controllers: dict[str, Controller] = {}
+        self.config: dict[str, Any] = {}
+        """The configuration that was applied last."""
         self.configure(config)
 
     # Parts.
@@ -71,6 +74,7 @@ class World:
         """Apply a configuration; raises `BadMessage` if it is refused."""
         self.checks.look_at_limits()
         self.operate(names.APPLY_CONFIG, {"cluster": "test", "inventory": USUAL_RULES} | dict(config))
+        self.config = dict(config)
         assert self.state.config is not None
         self.sizes |= {group.name: size_of(group) for group in self.state.config.groups}
 

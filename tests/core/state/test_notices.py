@@ -35,6 +35,11 @@ def decided(state: AutoscalerState, *, at: datetime = NOW, **drain: Any) -> Auto
     return apply(state, Decided(at=at, orders=orders))
 
 
+def idle() -> AutoscalerState:
+    """A slice for which the cloud announces maintenance, and on which nothing runs."""
+    return apply(announced(), UsageReported(at=NOW, usage={"a": IDLE}))
+
+
 def terms(state: AutoscalerState) -> DrainTerms | None:
     return state.by_id["a"].drain
 
@@ -54,7 +59,7 @@ def test_a_deadline_is_never_earlier_than_the_order() -> None:
 
 
 def test_other_drains_end_by_the_timeout_of_the_group() -> None:
-    state = decided(announced(), cause=DrainCause.EXPIRY, deadline=None)
+    state = decided(idle(), cause=DrainCause.EXPIRY, deadline=None)
     assert terms(state) == DrainTerms(cause="expiry", detail="maintenance", number=1, deadline=later(600))
 
 
@@ -73,7 +78,7 @@ def test_neither_an_operator_who_keeps_a_slice_nor_its_controller_holds_up_a_not
 
 def test_a_notice_tightens_a_drain_that_is_under_way_for_less() -> None:
     for cause in (DrainCause.IDLE, DrainCause.EXPIRY, DrainCause.PRESSURE):
-        draining = announced(later(60), state=decided(announced(), cause=cause, deadline=None), sequence=6)
+        draining = announced(later(60), state=decided(idle(), cause=cause, deadline=None), sequence=6)
         state = decided(draining, deadline=later(60))
         assert terms(state) == DrainTerms(cause="notice", detail="maintenance", number=2, deadline=later(60))
         assert isinstance(state.outbox[-1], DrainCommand)

@@ -7,7 +7,7 @@ from penstock.contract.slices import CancelDrainCommand
 from penstock.core.answers.evaluate import evaluate
 from penstock.core.slices.lifecycle import CommandReceived, advance, report_of
 from penstock.core.state.apply import apply
-from penstock.core.state.events import ConfigApplied, Decided, DrainOrdered, UsageReported
+from penstock.core.state.events import ConfigApplied, Decided, DrainOrdered, SourceForgotten, UsageReported
 from penstock.core.state.specs import initial_lifecycle
 from penstock.core.state.state import AutoscalerState
 from penstock.model.decision import Drain
@@ -86,3 +86,26 @@ def test_an_operators_drain_of_a_slice_on_its_way_goes_on_when_it_becomes_ready(
     state = apply(ordered(cluster(), "a"), DrainOrdered(at=NOW, slice_id="a", terms=terms))
     assert drains(after_reports(state, report("a", SliceState.READY, 3))) == {"a": terms}
     assert not any(isinstance(command, CancelDrainCommand) for command in state.outbox)
+
+
+def with_replacement(usage: SliceUsage) -> AutoscalerState:
+    """A READY slice with this usage, and another READY one that is there to replace it."""
+    state = named(ready(cluster()), NOW, a=usage)
+    return after_reports(state, report("new", SliceState.READY, 4).model_copy(update={"replaces": "a"}))
+
+
+def test_a_busy_slice_whose_replacement_was_lost_since_the_decision_stays() -> None:
+    for cause in (DrainCause.DEGRADED, DrainCause.EXPIRY, DrainCause.DRIFT, DrainCause.RETURN_HOME):
+        state = with_replacement(BUSY)
+        assert set(drains(apply(state, called_off(state, "a", cause)))) == {"a"}
+        lost = after_reports(state, report("new", SliceState.DELETING, 5))
+        assert drains(apply(lost, called_off(lost, "a", cause))) == {}
+        idle = named(lost, later(1), a=IDLE)
+        assert set(drains(apply(idle, called_off(idle, "a", cause)))) == {"a"}
+
+
+def test_a_slice_of_which_nobody_says_any_more_that_it_is_degraded_is_not() -> None:
+    state = named(ready(cluster()), NOW, a=(HostUsage(state=HostState.DEGRADED),))
+    assert state.by_id["a"].degraded_since == NOW
+    assert apply(state, SourceForgotten(at=later(1), source="default")).by_id["a"].degraded_since is None
+    assert named(state, later(1), a=BUSY).by_id["a"].degraded_since is None

@@ -91,6 +91,28 @@ DRIFT = (
     .group("g")
     .slice("old", "g", READY, usage="idle", idle="1m", unconfirmed="5m", made="before")
     .expects(launches={}, drains={"old": "drift"}),
+    scenario("a slice whose drain nobody confirmed is not drained again on a word from before that drain")
+    .group("g")
+    .slice("old", "g", READY, usage="idle", unconfirmed="5m", made="before")
+    .expects(launches={}, drains={}, withheld={"old": KeptCode.UNCONFIRMED}),
+    scenario("a slice whose replacement leaves in the same decision stays, and gets another one")
+    .cluster(max_unavailable=3)
+    .group("g", max_unavailable=3)
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="now", notice="preemption 30s")
+    .expects(launches={"g": 1}, replaced=["old"], drains={"new": "notice"}, withheld={"old": KeptCode.REPLACEMENT}),
+    scenario("a replacement that drifted itself is left alone until the work of the slice that it replaces is there")
+    .cluster(max_unavailable=3)
+    .group("g", max_unavailable=3)
+    .slice("old", "g", SliceState.DRAINING, drain="drift", usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="since")
+    .expects(launches={}, drains={}, withheld={"new": KeptCode.REPLACES}),
+    scenario("a slice drains onto a replacement that drifted meanwhile, which goes next")
+    .cluster(max_unavailable=3)
+    .group("g", max_unavailable=3)
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="since")
+    .expects(launches={}, drains={"old": "drift"}, withheld={"new": KeptCode.REPLACES}),
     scenario("a slice that an operator keeps is not replaced")
     .group("g")
     .slice("old", "g", READY, usage="idle", idle="1s", kept="2h", made="before")
@@ -193,6 +215,26 @@ BUDGET = (
     .slice("g2", "g", READY, usage="idle", idle="1s", made="before")
     .slice("h1", "h", READY, usage="idle", idle="1s", made="before")
     .expects(drains={"g1": "drift", "g2": "drift"}, withheld={"h1": KeptCode.BUDGET}),
+    scenario("a slice whose replacement is READY waits while another drains, if the budget is no larger: it was lowered since")
+    .group("g")
+    .slice("leaving", "g", SliceState.DRAINING, drain="drift", usage="busy", made="before")
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="now")
+    .wants(1, cpu=1)
+    .expects(placed={"g": 1}, tiers={"g": {Tier.NEW: 1}}, launches={"g": 1}, drains={}, withheld={"old": KeptCode.BUDGET}),
+    scenario("of two slices whose replacements a slow cloud made READY together, one drains at a time")
+    .group("g")
+    .slice("first", "g", READY, usage="busy", made="before")
+    .slice("second", "g", READY, usage="idle", idle="1s", made="before")
+    .slice("new-1", "g", READY, usage="idle", idle="1s", replaces="first", made="now")
+    .slice("new-2", "g", READY, usage="idle", idle="1s", replaces="second", made="now")
+    .expects(launches={}, drains={"first": "drift"}, withheld={"second": KeptCode.BUDGET}),
+    scenario("once no slice may be disrupted any more, none drains, and a replacement that is there is like any other slice")
+    .cluster(max_unavailable=0)
+    .group("g", idle_timeout="10m")
+    .slice("old", "g", READY, usage="busy", made="before")
+    .slice("new", "g", READY, usage="idle", idle="1h", replaces="old", made="now")
+    .expects(launches={}, drains={"new": "idle"}, withheld={"old": KeptCode.BUDGET}),
     scenario("a group whose budget is spent holds up no other group")
     .cluster(max_unavailable=5)
     .group("g", max_unavailable=0)
