@@ -19,6 +19,7 @@ from penstock.model.gc_pause import gc_paused
 from penstock.model.left_behind import LeftBehind
 from penstock.model.slices import Slice, SliceState, SliceUsage
 from penstock.model.snapshot import Snapshot
+from penstock.wording import with_detail
 
 
 class _Why(NamedTuple):
@@ -118,7 +119,8 @@ class _View:
         """It goes once its replacement, the budget or the window allows it."""
         item = self.withheld.get(piece.id) or self._replacements.waiting[piece.id]
         reason = self._replacements.reasons[piece.id]
-        return _Why(item.code, texts.to_be_replaced(reason.cause, item), None)
+        why, new = with_detail(reason.cause, reason.detail), self._replacements.replacement_of(piece)
+        return _Why(item.code, texts.to_be_replaced(why, item, new))
 
     def _receives_work(self, piece: Slice) -> bool:
         """Whether nothing is placed on the slice, and the work of a draining slice moves to it."""
