@@ -26,7 +26,7 @@ KEEPS_PLACE = "it keeps its place in the cloud's queue (keep_queued)"
 UNCONFIRMED = "nobody confirmed that it is empty when it drained last, and no newer report of pressure has come"
 _TO_BE_REPLACED = {
     KeptCode.NO_REPLACEMENT: "no replacement can be ordered now, so it stays until one can, or until it is idle",
-    KeptCode.BUDGET: "as many other slices as max_unavailable allows are drained or replaced now",
+    KeptCode.BUDGET: "as many other slices as max_unavailable of the cluster or its group allows are drained or replaced now",
     KeptCode.WINDOW: "it waits for the window, which opens at {}",
     KeptCode.UNCONFIRMED: "nobody confirmed that it is empty when it drained last, so it goes once it is idle",
     KeptCode.HEAD: "the head of its group goes last",
