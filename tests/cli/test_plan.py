@@ -14,6 +14,7 @@ from tests.cli.running import Commands, in_process
 
 EXAMPLES = ("examples/cluster.yaml", "examples/demand.json", "--slices", "examples/slices.yaml")
 MANUAL = Path(__file__).parents[2] / "docs" / "plan.md"
+FILES = MANUAL.with_name("files.md")
 
 
 def plan_json(*arguments: str) -> Any:
@@ -218,6 +219,18 @@ def test_a_plan_shows_what_is_replaced_for_which_reason_and_what_takes_its_place
 def test_a_plan_explains_slices_that_are_replaced(tmp_path: Path, slice_id: str, words: str) -> None:
     done = in_process("plan", *replacing_files(tmp_path), "--explain", slice_id, COLUMNS="")
     assert (done.returncode, words in done.stdout) == (0, True), done.stdout
+
+
+def test_the_example_of_slices_that_are_replaced_in_the_docs_can_be_planned(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```yaml\n(.+?)^```$", FILES.read_text(), flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "slices.yaml").write_text(next(block for block in blocks if "fingerprint: before" in block))
+    (tmp_path / "demand.json").write_text("[]")
+    files = (EXAMPLES[0], str(tmp_path / "demand.json"), "--slices", str(tmp_path / "slices.yaml"))
+    assert in_process("plan", *files).stderr == ""
+    decision = plan_json(*files)
+    assert [(drain["slice"], drain["cause"]) for drain in decision["drains"]] == [("l-1", "notice")]
+    assert decision["kept"]["cpu-16"] == {"busy": 1, "replacement": 1, "replaces": 1}
+    assert "(drift, made with before" in in_process("plan", *files, "--explain", "c-1", COLUMNS="").stdout
 
 
 def test_a_placement_can_be_tried_without_changing_the_file() -> None:
