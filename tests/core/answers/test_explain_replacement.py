@@ -27,7 +27,7 @@ def old(name: str = "old", **changes: Any) -> Slice:
 
 
 def cluster(*slices: Slice, group: dict[str, Any] | None = None, **config: Any) -> AutoscalerState:
-    usage = {piece.id: BUSY for piece in slices if piece.state.was_ready and not piece.replaces}
+    usage: dict[str, tuple[HostUsage, ...]] = {piece.id: BUSY for piece in slices if piece.state.was_ready and not piece.replaces}
     return state([], CPU | (group or {}), slices=slices, usage=usage, **config)
 
 

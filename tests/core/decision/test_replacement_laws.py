@@ -268,13 +268,28 @@ def test_the_windows_of_these_laws_are_open_and_closed_now() -> None:
 
 @law
 @given(aging_snapshots())
-def test_a_notice_for_one_more_slice_orders_one_more_at_most_if_nothing_waits(snapshot: Snapshot) -> None:
-    """Its replacement is also what the floors of its group lack without it."""
-    quiet = snapshot.model_copy(update={"workload": Workload(), "standing": (), "sources": {}})
+def test_a_notice_for_a_busy_slice_orders_one_more_at_most_if_nothing_waits(snapshot: Snapshot) -> None:
+    """Its replacement is also what the floors of its group lack without it. No other slice is to be replaced."""
+    slices = tuple(p.changed(fingerprint="", replaces="", home="", notice=None, degraded_since=None) for p in snapshot.slices)
+    alone = {"workload": Workload(), "standing": (), "sources": {}, "slices": slices, "config": as_small_as_it_may(snapshot)}
+    quiet = snapshot.model_copy(update=alone)
     before = Counter(decide(quiet).launched())
     for piece in quiet.slices:
-        if piece.state is SliceState.READY and piece.notice is None and piece.drain is None:
+        works = any(not host.idle for host in quiet.usage.get(piece.id, ()))
+        if works and piece.state is SliceState.READY and piece.drain is None:
             taken = piece.changed(notice=Notice(kind=NoticeKind.MAINTENANCE, until=NOW + timedelta(minutes=5)))
             slices = tuple(taken if each is piece else each for each in quiet.slices)
             after = Counter(decide(quiet.model_copy(update={"slices": slices})).launched())
             assert after.total() <= before.total() + 1, (piece.id, before, after)
+
+
+def as_small_as_it_may(snapshot: Snapshot) -> ClusterConfig:
+    """The configuration with all slices that serve as the minimums of their groups, and room for more."""
+    had = Counter(piece.group for piece in snapshot.slices if piece.state.serves and not piece.drains)
+    groups = (
+        group.model_copy(
+            update={"min_slices": had[group.name], "max_slices": group.max_slices + len(snapshot.slices), "max_age_seconds": None}
+        )
+        for group in snapshot.config.groups
+    )
+    return snapshot.config.model_copy(update={"groups": tuple(groups), "max_slices": None})
