@@ -21,6 +21,11 @@ def listed(names: Iterable[str], most: int = LISTED) -> str:
     return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def with_detail(cause: str, detail: str) -> str:
+    """A cause, and what it does not say: `notice, maintenance at 12:30`."""
+    return f"{cause}, {detail}" if detail else cause
+
+
 def shortened(text: str, longest: int) -> str:
     """The text, cut to at most `longest` characters with an ellipsis at the end."""
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -77,6 +77,7 @@ def _groups_table(summary: DecisionSummary) -> Table:
         launch = f"[bold green]+{group.launch}[/]" if group.launch else "0"
         deferred = f"[yellow]{group.deferred}[/]" if group.deferred else "0"
         arriving = str(group.in_flight) + (f" (+{group.stalled} stalled)" if group.stalled else "")
+        arriving += f" (+{group.replacing} replacing)" if group.replacing else ""
         outcome = f"[{style}]{group.outcome}[/]"
         table.add_row(escape(group.name), str(group.have), arriving, launch, deferred, outcome, escape(_why(summary, group)))
     return table
@@ -105,7 +106,7 @@ def _drains_table(drains: tuple[DrainSummary, ...]) -> Table:
     for name in ("slice", "group", "cause"):
         table.add_column(name, overflow="fold")
     for drain in drains[:SHOWN]:
-        table.add_row(escape(drain.slice), escape(drain.group), escape(drain.cause))
+        table.add_row(escape(drain.slice), escape(drain.group), escape(drain.why))
     if len(drains) > SHOWN:
         table.caption = f"and {counted(len(drains) - SHOWN, 'more slice')}: --json lists them all"
     return table
@@ -117,7 +118,7 @@ def _kept_table(summary: DecisionSummary) -> Table:
     for name in ("group", "why"):
         table.add_column(name, overflow="fold")
     for group, reasons in list(summary.kept.items())[:SHOWN]:
-        table.add_row(escape(group), ", ".join(f"{count:,} {code.replace('_', ' ')}" for code, count in reasons.items()))
+        table.add_row(escape(group), ", ".join(f"{count:,} {code.words}" for code, count in reasons.items()))
     if len(summary.kept) > SHOWN:
         table.caption = f"and those of {counted(len(summary.kept) - SHOWN, 'more group')}: --json lists them all"
     return table

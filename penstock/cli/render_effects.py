@@ -1,13 +1,14 @@
 """What a configuration would do if it were applied, for a terminal: short tables of launches and drains."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from penstock.cli.terminal import Prose, titled
+from penstock.cli.terminal import Prose, lapse, moment, titled
 from penstock.contract.answers import DrainSummary
-from penstock.contract.effects import Effects
+from penstock.contract.effects import Effects, OutdatedEffect
 from penstock.wording import counted
 
 SHOWN = 10
@@ -25,6 +26,8 @@ def effects_view(effects: Effects) -> RenderableType:
     if effects.launches:
         parts.append(_launches(effects))
     parts += _drains(effects)
+    if effects.outdated:
+        parts.append(_outdated(effects))
     if effects.blocked:
         parts.append(_blocked(effects))
     parts += [Prose(line) for line in _closing(effects)]
@@ -60,10 +63,34 @@ def _table(title: str, drains: Sequence[DrainSummary]) -> RenderableType:
     for name in ("slice", "group", "cause"):
         table.add_column(name, overflow="fold")
     for drain in drains[:SHOWN]:
-        table.add_row(escape(drain.slice), escape(drain.group), escape(drain.cause))
+        table.add_row(escape(drain.slice), escape(drain.group), escape(drain.why))
     if len(drains) > SHOWN:
         table.caption = f"and {counted(len(drains) - SHOWN, 'more slice')}: --json lists them all"
     return table
+
+
+def _outdated(effects: Effects) -> RenderableType:
+    """Slices that go one after another, as the disruption budget and the window allow."""
+    table = titled("Slices that would be replaced, in all")
+    table.add_column("group", overflow="fold")
+    table.add_column("cause", overflow="fold")
+    for name in ("now", "if applied", "at a time"):
+        table.add_column(name, justify="right")
+    table.add_column("begins", overflow="fold")
+    for item in effects.outdated[:SHOWN]:
+        row = (escape(item.group), escape(item.cause), f"{item.before:,}", f"[bold]{item.after:,}[/]")
+        table.add_row(*row, *(_pace(item, effects.at) if item.after else ("–", "–")))
+    if len(effects.outdated) > SHOWN:
+        table.caption = f"and {counted(len(effects.outdated) - SHOWN, 'more group')}: --json lists them all"
+    return table
+
+
+def _pace(item: OutdatedEffect, now: datetime) -> tuple[str, str]:
+    """How many slices are replaced at a time, and from when."""
+    if not item.at_once:
+        return "[red]0[/]", "never: max_unavailable is 0"
+    opens = "at once" if item.opens_at is None else f"{moment(item.opens_at)} (in {lapse(now, item.opens_at)})"
+    return f"{item.at_once:,}", opens
 
 
 def _blocked(effects: Effects) -> RenderableType:
@@ -78,6 +105,8 @@ def _blocked(effects: Effects) -> RenderableType:
 
 
 def _closing(effects: Effects) -> Iterator[str]:
+    if any(item.after and item.at_once for item in effects.outdated):
+        yield "An idle slice that is to be replaced drains first; a busy one drains once its replacement is READY."
     for group, slices in effects.removed.items():
         yield f"{escape(group)} has {counted(slices, 'slice')}: what works there is not stopped, and they go once they are idle."
     if effects.unmet.before != effects.unmet.after:

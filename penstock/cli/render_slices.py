@@ -1,6 +1,6 @@
 """Slices for a terminal: a page of the ledger as a table, and one slice with its timeline."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import zip_longest
 
@@ -13,14 +13,17 @@ from penstock.cli.terminal import Prose, clock, lapse, moment, titled
 from penstock.contract.answers import SlicePage
 from penstock.contract.slice_answers import AboutSlice
 from penstock.contract.slices import SliceLifecycle
+from penstock.model.decision import Cause
 from penstock.model.failures import Notice
 from penstock.model.sightings import HostAddress
 from penstock.model.slices import HostUsage, Slice, SliceState, SliceUsage
 from penstock.model.value import Value
-from penstock.wording import counted, listed
+from penstock.wording import counted, listed, with_detail
 
 _WHOLE = ("slice", "state", "for", "age", "per hour")
 _RIGHT = ("for", "age", "per hour")
+_ORDERED: Mapping[str, str] = {Cause.REPLACEMENT: "as a replacement", Cause.RETURN_HOME: "to return home"}
+"""What a slice was ordered for, where "for" and the cause do not say it."""
 _ADDRESSES = 2
 """Addresses of a slice's hosts that a page shows; the others are counted."""
 
@@ -138,12 +141,13 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
             yield "cause", found.cause
         if found.failure is not None:
             yield "failure", str(found.failure.kind) + (f": {found.failure.message}" if found.failure.message else "")
+    yield from _replacement(details)
     if details.notice is not None:
         yield "notice", announced(details.notice, now)
     drain = (details.ledger.drain if details.ledger else None) or (found.drain if found else None)
     if drain is not None:
         end = "deleted at the deadline even if work is left" if drain.force else "back to READY at the deadline if work is left"
-        yield "drain", f"{drain.cause} (number {drain.number}); {end}"
+        yield "drain", f"{with_detail(drain.cause, drain.detail)} (number {drain.number}); {end}"
     yield from _protections(details, now)
     yield "usage", _usage(details, now)
     if details.ledger is None:
@@ -151,6 +155,15 @@ def _facts(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
     elif found is None:
         yield "workflow", "none runs: penstock verify describes the difference"
     yield "UI", details.ui
+
+
+def _replacement(details: SliceDetails) -> Iterator[tuple[str, str]]:
+    """In whose place it was ordered, and where its demand would rather be."""
+    known = details.ledger or (details.lifecycle.spec if details.lifecycle else None)
+    if known is not None and known.replaces:
+        yield "replaces", known.replaces
+    if known is not None and known.home:
+        yield "home", f"{known.home}, which its demand prefers to {details.group}"
 
 
 def _protections(details: SliceDetails, now: datetime) -> Iterator[tuple[str, str]]:
@@ -164,7 +177,7 @@ def _protections(details: SliceDetails, now: datetime) -> Iterator[tuple[str, st
 
 
 def _because(cause: str) -> str:
-    return f", for {cause}" if cause else ""
+    return f", {_ORDERED.get(cause, f'for {cause}')}" if cause else ""
 
 
 def _usage(details: SliceDetails, now: datetime) -> str:

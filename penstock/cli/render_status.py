@@ -183,7 +183,7 @@ def _drains(status: ClusterStatus, now: datetime) -> Table:
         idle = drain.idle and not drain.needs_confirmation
         end = "[red]deleted[/]" if drain.force else "deleted, as it is idle" if idle else "back to READY"
         until = f"{clock(drain.deadline, now)} ({lapse(now, drain.deadline)})" if drain.deadline is not None else "–"
-        table.add_row(str(drain.number), escape(drain.slice_id), escape(drain.cause), until, end)
+        table.add_row(str(drain.number), escape(drain.slice_id), escape(drain.why), until, end)
     if len(status.drains) > SHOWN:
         table.caption = f"and {len(status.drains) - SHOWN:,} more"
     return table

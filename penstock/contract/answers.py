@@ -1,7 +1,7 @@
 """Results of updates and queries: status, slices, decisions, explanations, verification, doctor."""
 
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -9,12 +9,23 @@ from penstock.contract.capacity import PoolStatus, StandingStatus
 from penstock.contract.cost import CostByUse
 from penstock.contract.slice_answers import AboutSlice, DrainStatus, NoticeStatus
 from penstock.model.cluster import Placement, ScaleDown
-from penstock.model.decision import Code, CostPerHour, GroupDecision, KeptCode, PoolDecision, Pressure, StandingOutcome, Tier
+from penstock.model.decision import (
+    Code,
+    CostPerHour,
+    Drain,
+    GroupDecision,
+    KeptCode,
+    PoolDecision,
+    Pressure,
+    StandingOutcome,
+    Tier,
+)
 from penstock.model.failures import Failure
 from penstock.model.pressure import PressureReport
 from penstock.model.slices import Availability, Slice, SliceState
 from penstock.model.units import Moment
 from penstock.model.value import Value
+from penstock.wording import with_detail
 
 TOO_LARGE = (
     "deciding takes too long for a query at the size of this cluster{seconds}, and the worker that answers did not keep the last"
@@ -414,12 +425,28 @@ class UnmetSummary(Value):
     not_tried: str = ""
 
 
+def _is_empty(text: str) -> bool:
+    return not text
+
+
 class DrainSummary(Value):
     """A slice that drains, or is called off before it is READY, and why."""
 
     slice: str
     group: str
     cause: str
+    detail: Annotated[str, Field(exclude_if=_is_empty)] = ""
+    """What the cause does not say: the kind of a notice and its moment, the money that is saved, the group to return to."""
+
+    @classmethod
+    def of(cls, drain: Drain) -> "DrainSummary":
+        """A drain that a decision orders."""
+        return cls(slice=drain.slice_id, group=drain.group, cause=drain.cause, detail=drain.detail)
+
+    @property
+    def why(self) -> str:
+        """The cause with its detail."""
+        return with_detail(self.cause, self.detail)
 
 
 class DecisionSummary(Value):

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from penstock.contract.answers import DrainSummary
+from penstock.model.slices import DrainCause
 from penstock.model.units import Moment
 from penstock.model.value import Value
 
@@ -29,8 +30,26 @@ class UnmetEffect(Value):
     after: int
 
 
+class OutdatedEffect(Value):
+    """READY slices of a group that are to be replaced for one cause, with the present configuration and with the wanted one.
+
+    They are replaced bit by bit: at most `at_once` of them are disrupted at a time, none of them before `opens_at`.
+    """
+
+    group: str
+    cause: DrainCause
+    before: int
+    after: int
+    at_once: int
+    opens_at: Moment | None = None
+    """When the window opens in which replacing may begin, if it is closed."""
+
+
 class Effects(Value):
-    """What the next decision would do otherwise if a configuration were applied; what it does anyway is left out."""
+    """What the next decision would do otherwise if a configuration were applied; what it does anyway is left out.
+
+    `outdated` goes beyond the next decision: it has all slices that are to be replaced in the end.
+    """
 
     at: Moment
     held: str | None = None
@@ -43,6 +62,7 @@ class Effects(Value):
     """Slices that the present configuration would drain or call off now, and the wanted one would not."""
     cancelled: tuple[DrainSummary, ...] = ()
     """Slices whose drains under way would be cancelled."""
+    outdated: tuple[OutdatedEffect, ...] = ()
     blocked: tuple[BlockEffect, ...] = ()
     unmet: UnmetEffect
     cost_per_hour_before: float = 0.0
@@ -54,5 +74,6 @@ class Effects(Value):
     @property
     def differ(self) -> bool:
         """Whether anything would happen otherwise."""
-        lists = (self.launches, self.drains, self.called_off, self.spared, self.cancelled, self.blocked, self.removed)
+        actions = (self.launches, self.drains, self.called_off, self.spared, self.cancelled)
+        lists = (*actions, self.outdated, self.blocked, self.removed)
         return any(lists) or self.unmet.before != self.unmet.after

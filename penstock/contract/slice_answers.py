@@ -6,6 +6,7 @@ from penstock.model.decision import KeptReason
 from penstock.model.failures import NoticeKind
 from penstock.model.units import Moment
 from penstock.model.value import Value
+from penstock.wording import with_detail
 
 
 class DrainStatus(Value):
@@ -18,10 +19,17 @@ class DrainStatus(Value):
     slice_id: str
     number: int = 0
     cause: str
+    detail: str = ""
+    """What the cause does not say: the kind of a notice and its moment, the money that is saved, the group to return to."""
     force: bool
     idle: bool = False
     needs_confirmation: bool = False
     deadline: Moment | None = None
+
+    @property
+    def why(self) -> str:
+        """The cause with its detail."""
+        return with_detail(self.cause, self.detail)
 
 
 class NoticeStatus(Value):

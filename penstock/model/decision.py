@@ -194,6 +194,20 @@ class KeptCode(StrEnum):
     PAUSED = "paused"
     RECOVERING = "recovering"
 
+    @property
+    def words(self) -> str:
+        """The reason in a few words, for tables."""
+        return _WORDS.get(self, self.replace("_", " "))
+
+
+_WORDS = {
+    KeptCode.REPLACEMENT: "waiting for its replacement",
+    KeptCode.NO_REPLACEMENT: "outdated, without a replacement",
+    KeptCode.BUDGET: "waiting for max_unavailable",
+    KeptCode.WINDOW: "waiting for the window",
+    KeptCode.REPLACES: "replacing another",
+}
+
 
 class KeptReason(Value):
     """One reason why a slice is kept, and the reason as a clause."""
@@ -240,6 +254,8 @@ class GroupDecision(Value):
     leaving: int
     unclaimed: int = 0
     """READY slices that no source has named though it should have: no capacity, but counted against every maximum."""
+    replacing: int = 0
+    """Slices, READY or on their way, that replace others: no capacity before those drain."""
     busy: int
     required: int
     target: int

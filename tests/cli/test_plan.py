@@ -14,6 +14,7 @@ from tests.cli.running import Commands, in_process
 
 EXAMPLES = ("examples/cluster.yaml", "examples/demand.json", "--slices", "examples/slices.yaml")
 MANUAL = Path(__file__).parents[2] / "docs" / "plan.md"
+FILES = MANUAL.with_name("files.md")
 
 
 def plan_json(*arguments: str) -> Any:
@@ -139,6 +140,97 @@ def test_a_slice_is_explained_in_the_same_words_as_text_and_as_json(tmp_path: Pa
     answer = plan_json(*files, "--explain", "young")
     assert (answer["text"], answer["status"]) == (done.stdout.strip(), "kept")
     assert "the decision drains it (not needed)" in in_process("plan", *files, "--explain", "late", COLUMNS="").stdout
+
+
+REPLACING_CLUSTER = """cluster: c
+max_unavailable: 9
+return_home: {settle: 5m}
+consolidation: {}
+groups:
+  - {name: web, max_slices: 9, max_unavailable: 9, price_per_hour: 2, host: {cpu: 8}, zone: a, max_age: 7d}
+  - {name: dear, max_slices: 9, max_unavailable: 9, price_per_hour: 3, host: {cpu: 8}, zone: b}
+  - {name: half, max_slices: 9, price_per_hour: 3, host: {cpu: 8}, zone: d}
+  - {name: full, max_slices: 1, price_per_hour: 3, host: {cpu: 8}, zone: c}
+"""
+REPLACING_SLICES = """now: 2026-11-16T12:00:00Z
+slices:
+  - {id: drifted, group: web, state: READY, fingerprint: before, usage: busy}
+  - {id: booting, group: web, state: BOOTING, replaces: drifted}
+  - {id: aged, group: web, state: READY, created_at: 2026-11-01T08:00:00Z, usage: busy}
+  - {id: away, group: dear, state: READY, home: web, usage: busy}
+  - {id: taken, group: dear, state: READY, usage: busy, notice: {kind: maintenance, until: 2026-11-16T12:30:00Z}}
+  - {id: sick, group: full, state: READY, degraded_since: 2026-11-16T11:00:00Z, usage: degraded}
+  - {id: a, group: half, state: READY, usage: {tasks: [x], reserved: {cpu: 2}}}
+  - {id: b, group: half, state: READY, usage: {tasks: [y], reserved: {cpu: 1}}}
+"""
+
+
+def replacing_files(directory: Path) -> tuple[str, ...]:
+    """A cluster of which every slice is to be replaced, replaces another, or is emptied."""
+    files = {"cluster.yaml": REPLACING_CLUSTER, "demand.json": "[]", "slices.yaml": REPLACING_SLICES}
+    for name, text in files.items():
+        (directory / name).write_text(text)
+    cluster, demand, slices = (str(directory / name) for name in files)
+    return cluster, demand, "--slices", slices
+
+
+def test_a_plan_shows_what_is_replaced_for_which_reason_and_what_takes_its_place(tmp_path: Path) -> None:
+    files = replacing_files(tmp_path)
+    decision = plan_json(*files)
+    notice = "maintenance at 2026-11-16 12:30:00Z"
+    saving = "saves 3.00 an hour: its work fits on a"
+    assert decision["drains"] == [
+        {"slice": "taken", "group": "dear", "cause": "notice", "detail": notice},
+        {"slice": "b", "group": "half", "cause": "consolidation", "detail": saving},
+    ]
+    assert decision["kept"] == {
+        "dear": {"replacement": 1},
+        "full": {"no_replacement": 1},
+        "half": {"busy": 1},
+        "web": {"replacement": 2, "replaces": 1},
+    }
+    assert decision["launches"] == {"dear": 1, "web": 2}
+    shown = " ".join(in_process("plan", *files, COLUMNS="160").stdout.replace("│", " ").split())
+    for words in (
+        "opens 1 slice to replace aged, 1 for the return of away",
+        "opens 1 slice to replace taken",
+        "0 (+1 replacing)",
+        f"taken dear notice, {notice}",
+        f"b half consolidation, {saving}",
+        "web 2 waiting for its replacement, 1 replacing another",
+        "full 1 outdated, without a replacement",
+    ):
+        assert words in shown, (words, shown)
+
+
+@pytest.mark.parametrize(
+    ("slice_id", "words"),
+    [
+        ("drifted", "(drift, made with before, its group has "),
+        ("drifted", "its replacement booting is still BOOTING"),
+        ("booting", "it takes the place of drifted, whose work moves here"),
+        ("aged", "(expiry, older than 7d), and it waits for its replacement, which is ordered first"),
+        ("away", "(return home, to web), and it waits for its replacement"),
+        ("taken", "at 2026-11-16 12:30:00Z (in 30m), even with work on it. A slice to take its place is ordered"),
+        ("sick", "(degraded, since 2026-11-16 11:00:00Z), and no replacement can be ordered now"),
+        ("b", "the decision drains it (consolidation, saves 3.00 an hour: its work fits on a)"),
+    ],
+)
+def test_a_plan_explains_slices_that_are_replaced(tmp_path: Path, slice_id: str, words: str) -> None:
+    done = in_process("plan", *replacing_files(tmp_path), "--explain", slice_id, COLUMNS="")
+    assert (done.returncode, words in done.stdout) == (0, True), done.stdout
+
+
+def test_the_example_of_slices_that_are_replaced_in_the_docs_can_be_planned(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```yaml\n(.+?)^```$", FILES.read_text(), flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "slices.yaml").write_text(next(block for block in blocks if "fingerprint: before" in block))
+    (tmp_path / "demand.json").write_text("[]")
+    files = (EXAMPLES[0], str(tmp_path / "demand.json"), "--slices", str(tmp_path / "slices.yaml"))
+    assert in_process("plan", *files).stderr == ""
+    decision = plan_json(*files)
+    assert [(drain["slice"], drain["cause"]) for drain in decision["drains"]] == [("l-1", "notice")]
+    assert decision["kept"]["cpu-16"] == {"busy": 1, "replacement": 1, "replaces": 1}
+    assert "(drift, made with before" in in_process("plan", *files, "--explain", "c-1", COLUMNS="").stdout
 
 
 def test_a_placement_can_be_tried_without_changing_the_file() -> None:

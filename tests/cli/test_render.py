@@ -14,12 +14,12 @@ from penstock.cli.render_sim import behaviour_view, resources_view
 from penstock.cli.render_slices import slices_view
 from penstock.config.cluster import load_cluster
 from penstock.contract.answers import Difference, DoctorReport, DrainSummary, Finding, SlicePage, Verdict
-from penstock.contract.effects import BlockEffect, Effects, LaunchEffect, UnmetEffect
+from penstock.contract.effects import BlockEffect, Effects, LaunchEffect, OutdatedEffect, UnmetEffect
 from penstock.contract.slice_answers import AboutSlice
 from penstock.model.cluster import ClusterConfig
 from penstock.model.config_diff import config_changes
 from penstock.model.sightings import HostAddress
-from penstock.model.slices import Slice, SliceState
+from penstock.model.slices import DrainCause, Slice, SliceState
 from tests.cli.statuses import NOW, ago, shown, words
 
 CONFIG = load_cluster(Path("examples/cluster.yaml")).config
@@ -149,6 +149,29 @@ def test_effects_of_a_configuration_are_short_tables(width: int) -> None:
         "10.00 now, 14.50 if applied",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_slices_that_a_configuration_makes_outdated_are_a_table_with_their_pace(width: int) -> None:
+    effects = Effects(
+        at=NOW,
+        outdated=(
+            OutdatedEffect(group="web", cause=DrainCause.DRIFT, before=0, after=40, at_once=2),
+            OutdatedEffect(
+                group="night", cause=DrainCause.EXPIRY, before=1, after=3, at_once=1, opens_at=NOW + timedelta(hours=2)
+            ),
+            OutdatedEffect(group="stuck", cause=DrainCause.DRIFT, before=0, after=5, at_once=0),
+            OutdatedEffect(group="fine", cause=DrainCause.DRIFT, before=4, after=0, at_once=1),
+        ),
+        unmet=UnmetEffect(before=0, after=0),
+    )
+    text = " ".join(shown(effects_view(effects), width).replace("│", " ").split())
+    assert text.startswith("Slices that would be replaced, in all")
+    for part in ("web drift 0 40 2 at once", "never: max_unavailable is 0", "fine drift 4 0 – –"):
+        assert part in text
+    if width == 100:
+        assert "(in 2h)" in text
+    assert "a busy one drains once its replacement is READY." in text
 
 
 def test_a_configuration_without_effects_says_so() -> None:

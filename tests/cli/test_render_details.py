@@ -54,6 +54,17 @@ def details(ledger: Slice | None = LEDGER, lifecycle: SliceLifecycle | None = LI
     )
 
 
+def test_a_slice_says_in_whose_place_it_was_ordered_where_its_demand_would_rather_be_and_why_it_drains() -> None:
+    drain = DrainTerms(cause="notice", detail="maintenance at 2026-11-16 12:30:00Z", number=4)
+    spec = LIFECYCLE.spec.model_copy(update={"cause": "replacement"})
+    ledger = LEDGER.changed(replaces="old", home="west", drain=drain)
+    text = words(slice_view(details(ledger, LIFECYCLE.model_copy(update={"spec": spec})), NOW))
+    assert "(1m ago), as a replacement" in text
+    assert "replaces old" in text
+    assert f"home west, which its demand prefers to {GROUP}" in text
+    assert "drain notice, maintenance at 2026-11-16 12:30:00Z (number 4); deleted at the deadline even if work is left" in text
+
+
 def test_a_slice_says_until_when_it_is_kept_and_who_asked_not_to_disturb_it() -> None:
     ledger = LEDGER.changed(kept_until=later(7200), cordoned=True)
     text = words(slice_view(details(ledger, LIFECYCLE, HostUsage(do_not_disrupt=True)), NOW))

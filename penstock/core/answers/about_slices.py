@@ -36,5 +36,5 @@ def _about(piece: Slice, kept: Kept | None, cause: str | None, prices: dict[str,
 
 
 def _brief(kept: Kept) -> str:
-    first, *others = (reason.code.replace("_", " ") for reason in kept.reasons)
+    first, *others = (reason.code.words for reason in kept.reasons)
     return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else first

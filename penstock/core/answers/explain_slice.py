@@ -12,13 +12,16 @@ from penstock.core.decision.decide import decide
 from penstock.core.decision.fleet import is_leaving
 from penstock.core.decision.keeping import kept_of
 from penstock.core.state.state import AutoscalerState
-from penstock.model.decision import Decision, Kept, KeptCode, KeptReason
+from penstock.model.decision import Decision, Drain, Kept, KeptCode, KeptReason
 from penstock.model.slices import Slice, SliceState
 from penstock.model.units import format_seconds
-from penstock.wording import shortened
+from penstock.wording import shortened, with_detail
 
 _QUOTED = 200
 """Characters of an unknown id that are quoted."""
+SOONER = "It is deleted as soon as its controller confirms that it is empty"
+REPLACED = "A slice to take its place is ordered in the same decision."
+"""Said of a slice that leaves before its replacement is READY."""
 UNDECIDED = "It came into the ledger after the last evaluation, and is not decided on yet."
 """Said of a slice that the decision does not know."""
 
@@ -72,7 +75,7 @@ def _gone(slice_id: str) -> SliceExplanation:
 def _leaving(state: AutoscalerState, piece: Slice, now: datetime) -> SliceExplanation:
     """A slice that drains, or whose deletion was requested."""
     drain = None if piece.drain is None else drain_status(state, piece, piece.drain)
-    why = "" if drain is None else f" ({drain.cause}; drain {drain.number})"
+    why = "" if drain is None else f" ({drain.why}; drain {drain.number})"
     age = _lasting(piece, now)
     if piece.state is SliceState.DRAINING and drain is not None:
         text = f"is going: it has been draining{age}{why}. {_end(piece, drain, now)}"
@@ -92,17 +95,16 @@ def _end(piece: Slice, drain: DrainStatus, now: datetime) -> str:
     """How a drain ends."""
     if piece.confirmed_empty:
         return "Its controller has confirmed that it is empty, so it is deleted."
-    sooner = "It is deleted as soon as its controller confirms that it is empty"
     if drain.deadline is None:
-        return f"{sooner}."
+        return f"{SOONER}."
     at = f"at its deadline, {_moment(drain.deadline, now)}"
     if drain.force:
-        return f"{sooner}, and {at}, even with work on it."
+        return f"{SOONER}, and {at}, even with work on it."
     cancel = " Whatever needs a slice of its group takes it back." if piece.reclaimable else ""
     if drain.needs_confirmation:
-        return f"{sooner}. Otherwise it returns to READY {at}.{cancel}"
+        return f"{SOONER}. Otherwise it returns to READY {at}.{cancel}"
     usage = "has" if drain.idle else "has not"
-    back = f"{sooner}. Otherwise it is deleted {at}, if usage shows it idle since the drain began ({usage} so far); else it"
+    back = f"{SOONER}. Otherwise it is deleted {at}, if usage shows it idle since the drain began ({usage} so far); else it"
     return f"{back} returns to READY.{cancel}"
 
 
@@ -115,11 +117,21 @@ def _by_decision(state: AutoscalerState, piece: Slice, made: tuple[SnapshotWithI
     if drain is None:
         status = SliceOutlook.STARTING if piece.state.in_flight else SliceOutlook.KEPT
         return _explanation(piece, status, f"is {piece.state}{_lasting(piece, now)}. {UNDECIDED}")
-    why = drain.cause + (f", {drain.detail}" if drain.detail else "")
+    why = with_detail(drain.cause, drain.detail)
     if state.paused is None and state.recovery is None:
-        return _explanation(piece, SliceOutlook.GOING, f"is going: the decision drains it ({why}).")
+        text = f"is going: the decision drains it ({why}).{_by_notice(drain, decision, now)}"
+        return _explanation(piece, SliceOutlook.GOING, text, goes_at=drain.deadline)
     reason = _held_back(state, why)
     return _stays(piece, Kept(slice_id=piece.id, group=piece.group, reasons=(reason,)), now)
+
+
+def _by_notice(drain: Drain, decision: Decision, now: datetime) -> str:
+    """What a notice of the cloud means for the work on a slice."""
+    if drain.deadline is None:
+        return ""
+    ordered = any(launch.replaces == drain.slice_id for launch in decision.launches)
+    text = f" {SOONER}, and at {_moment(drain.deadline, now)}, even with work on it."
+    return f"{text} {REPLACED}" if ordered else text
 
 
 def _held_back(state: AutoscalerState, why: str) -> KeptReason:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from penstock.contract.answers import DrainSummary
 from penstock.contract.effects import BlockEffect, Effects, LaunchEffect, UnmetEffect
 from penstock.core.answers.held import held_because
+from penstock.core.answers.outdating import outdating
 from penstock.core.answers.snapshot import snapshot_of
 from penstock.core.answers.summary import tasks_in
 from penstock.core.decision.decide import decide
@@ -16,7 +17,7 @@ from penstock.core.state.events import ConfigApplied
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, ScaleDown
 from penstock.model.decision import Decision, Drain
-from penstock.model.slices import Availability, Slice
+from penstock.model.slices import Availability, DrainTerms, Slice
 from penstock.model.snapshot import Snapshot
 
 
@@ -54,7 +55,8 @@ class _Decided(NamedTuple):
 def preview(state: AutoscalerState, config: ClusterConfig, now: datetime) -> Effects:
     """What would be launched, drained, called off, cancelled or blocked otherwise if the configuration were applied now.
 
-    Drains that wait for a timeout count once it is over: a slice that the group may give back later is not listed yet.
+    Drains that wait for a timeout count once it is over: a slice that the group may give back later is not listed yet. Slices
+    that are to be replaced are counted in all, also those that wait for the disruption budget.
     """
     before = _Decided.on(state)
     after = _Decided.on(apply(state, ConfigApplied(at=now, config=config)))
@@ -69,6 +71,7 @@ def preview(state: AutoscalerState, config: ClusterConfig, now: datetime) -> Eff
         called_off=_summaries(drain for drain in new if drain not in ready),
         spared=_summaries(drain for name, drain in before.drains.items() if name not in after.drains),
         cancelled=_cancelled(before, after),
+        outdated=outdating(before.snapshot, after.snapshot),
         blocked=(*_blocked(before.decision, after.decision), *_deferred(before.decision, after.decision)),
         unmet=UnmetEffect(before=before.unmet, after=after.unmet),
         cost_per_hour_before=before.decision.cost_per_hour.after,
@@ -78,7 +81,7 @@ def preview(state: AutoscalerState, config: ClusterConfig, now: datetime) -> Eff
 
 
 def _summaries(drains: Iterable[Drain]) -> tuple[DrainSummary, ...]:
-    return tuple(DrainSummary(slice=drain.slice_id, group=drain.group, cause=drain.cause) for drain in drains)
+    return tuple(map(DrainSummary.of, drains))
 
 
 def _launches(before: Decision, after: Decision) -> tuple[LaunchEffect, ...]:
@@ -98,7 +101,8 @@ def _cancelled(before: _Decided, after: _Decided) -> tuple[DrainSummary, ...]:
 
 
 def _drain_of(piece: Slice) -> DrainSummary:
-    return DrainSummary(slice=piece.id, group=piece.group, cause=piece.drain.cause if piece.drain is not None else "")
+    terms = piece.drain or DrainTerms(cause="")
+    return DrainSummary(slice=piece.id, group=piece.group, cause=terms.cause, detail=terms.detail)
 
 
 def _blocked(before: Decision, after: Decision) -> tuple[BlockEffect, ...]:

@@ -148,6 +148,7 @@ def drain_status(state: AutoscalerState, piece: Slice, terms: DrainTerms) -> Dra
         slice_id=piece.id,
         number=terms.number,
         cause=terms.cause,
+        detail=terms.detail,
         force=terms.force,
         idle=piece.idle_since is not None,
         needs_confirmation=terms.needs_confirmation,

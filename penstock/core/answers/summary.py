@@ -32,7 +32,7 @@ def summarize(
         deferred=_deferred(decision),
         placed=_placed(decision, demand.workload),
         unmet=tuple(_unmet(item, demand, remedies.get(i, RemedySearch())) for i, item in enumerate(decision.unmet)),
-        drains=tuple(DrainSummary(slice=item.slice_id, group=item.group, cause=item.cause) for item in decision.drains),
+        drains=tuple(map(DrainSummary.of, decision.drains)),
         cancelled_drains=decision.cancelled_drains,
         desired=decision.desired,
         kept=_kept(kept),

@@ -21,6 +21,7 @@ from penstock.core.decision.give_back import GiveBack, give_back
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.holds import Holds, place_held
 from penstock.core.decision.limits import LaunchSplit, apply_launch_limits
+from penstock.core.decision.order_replacements import order_replacements
 from penstock.core.decision.outcome import describe_groups, describe_pools, hourly_cost
 from penstock.core.decision.plan import Plan, Unit
 from penstock.core.decision.pressure import wanted_slices
@@ -30,7 +31,7 @@ from penstock.core.decision.resources import smallest
 from penstock.core.decision.strategies import Strategy, strategies
 from penstock.core.decision.take_back import busy_slices_taken_back, reclaimed, without_drains
 from penstock.model.cluster import Placement
-from penstock.model.decision import Cause, Code, Decision, KeptCode, Placed, Span, Unmet, Withheld
+from penstock.model.decision import Cause, Code, Decision, Placed, Span, Unmet
 from penstock.model.gc_pause import gc_paused
 from penstock.model.shape import GangPlacement, Shape
 from penstock.model.slices import Slice
@@ -50,7 +51,7 @@ def decide(snapshot: Snapshot, effort: Effort | None = None) -> Decision:
     """
     planner, taken_back = _planner_of(snapshot, effort)
     plan, standing = planner.plan()
-    replacing = _order_replacements(plan)
+    replacing = order_replacements(plan, standing.slices)
     units, cancelled = reclaimed(plan)
     split = apply_launch_limits(plan, units)
     giving_back = give_back(plan, standing, planner.holds, replacing)
@@ -247,7 +248,7 @@ class _Planner:
         plan.arriving_slices = list(zip(fleet.arriving(), arriving, strict=True))
         plan.add_in_flight(arriving, opened=False)
         for unit in opened:
-            plan.open(unit.parts, unit.times, unit.cause, unit.source)
+            plan.open(unit.parts, unit.times, unit.cause, unit.source, home=unit.home)
         open_minimum(plan)
         open_desired(plan)
         return plan
@@ -281,21 +282,6 @@ class _Planner:
         refused = {outcome.owner for outcome in planned.standing.outcomes if not outcome.met}
         items = [item for request in self.fleet.snapshot.standing if request.owner in refused for item in request.wants]
         return [*gangs, *(item.alone() for item in items)]
-
-
-def _order_replacements(plan: Plan) -> dict[str, Withheld]:
-    """Order what replaces slices, once demand is placed; returns what each slice waits for that is to be replaced.
-
-    An idle slice of a group that needs none waits for nothing: it goes like any other.
-    """
-    replacements = plan.fleet.replacements
-    waiting = dict(replacements.waiting)
-    for piece, g, cause, idle in replacements.orders:
-        if idle and not plan.target[g]:
-            del waiting[piece.id]
-        elif not plan.replace(piece, g, cause):
-            waiting[piece.id] = Withheld(piece.id, KeptCode.NO_REPLACEMENT)
-    return waiting
 
 
 def _explain_unmet(plan: Plan, reasons: Reasons, holds: Holds) -> tuple[Unmet, ...]:

@@ -17,6 +17,8 @@ from penstock.model.runs import Run
 from penstock.model.shape import Shape
 from penstock.model.slices import StandingRequest
 
+FLOORS = (Cause.MINIMUM, Cause.STANDING, Cause.PRESSURE)
+"""Causes of slices that are opened before demand is placed."""
 SPARES = (Cause.WATERMARK, Cause.WARM)
 """Causes of slices that are opened ahead of demand."""
 STANDING_STEPS = 15_000_000
@@ -165,18 +167,26 @@ def open_spares(plan: Plan, standing: Sequence[int], *, keep_bins: bool) -> None
     add = plan.open if keep_bins else plan.charge
     for g, group in enumerate(plan.fleet.groups):
         counts = plan.fleet.counts[g]
-        if g in plan.wanted:
-            plan.target[g] = plan.wanted[g].slices
-            continue
         need = counts.busy + plan.required[g]
+        plan.target[g] = target_of(plan, g, standing, need)
+        if g in plan.wanted:
+            continue
         watermark, warm = watermark_target(need, group.watermark), need + group.warm_slices
-        plan.target[g] = min(group.max_slices, max(group.min_slices, standing[g], watermark, warm))
         have = counts.ready + counts.in_flight + plan.opened[g]
         for cause, target in ((Cause.WATERMARK, watermark), (Cause.WARM, warm)):
             slices = min(target - have - counts.stalled, plan.headroom.of(g))
             if slices > 0:
                 add(((g, 1),), slices, cause)
                 have += slices
+
+
+def target_of(plan: Plan, g: int, standing: Sequence[int], need: int) -> int:
+    """How many slices a group should have if work and demand need so many."""
+    if g in plan.wanted:
+        return plan.wanted[g].slices
+    group = plan.fleet.groups[g]
+    watermark, warm = watermark_target(need, group.watermark), need + group.warm_slices
+    return min(group.max_slices, max(group.min_slices, standing[g], watermark, warm))
 
 
 def watermark_target(busy: int, watermark: int | None) -> int:

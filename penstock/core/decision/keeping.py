@@ -19,6 +19,7 @@ from penstock.model.gc_pause import gc_paused
 from penstock.model.left_behind import LeftBehind
 from penstock.model.slices import Slice, SliceState, SliceUsage
 from penstock.model.snapshot import Snapshot
+from penstock.wording import with_detail
 
 
 class _Why(NamedTuple):
@@ -103,8 +104,9 @@ class _View:
         protections = self._protections(piece)
         item = self.withheld.get(piece.id)
         if item is not None and piece.id in self._replacements.waiting:
-            text = texts.to_be_replaced(self._replacements.reasons[piece.id].cause, item)
-            return [*protections, _Why(item.code, text)]
+            reason = self._replacements.reasons[piece.id]
+            why, new = with_detail(reason.cause, reason.detail), self._replacements.replacement_of(piece)
+            return [*protections, _Why(item.code, texts.to_be_replaced(why, item, new))]
         if piece.id in self._replacements.reserved or self._receives_work(piece):
             found = [_Why(KeptCode.REPLACES, texts.replaces(piece.replaces))]
         elif g is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from penstock.model.decision import KeptCode, Withheld
-from penstock.model.slices import HostState, Slice, SliceUsage
+from penstock.model.slices import HostState, Slice, SliceState, SliceUsage
 from penstock.model.snapshot import Snapshot
 from penstock.model.units import format_seconds
 from penstock.wording import counted, listed
@@ -26,10 +26,9 @@ LAUNCHING = "its group launches slices in this decision, and gives none back"
 KEEPS_PLACE = "it keeps its place in the cloud's queue (keep_queued)"
 UNCONFIRMED = "nobody confirmed that it is empty when it drained last, and no newer report of pressure has come"
 _TO_BE_REPLACED = {
-    KeptCode.REPLACEMENT: "its replacement is not READY yet",
-    KeptCode.NO_REPLACEMENT: "no replacement can be ordered now, so it goes once it is idle",
-    KeptCode.BUDGET: "max_unavailable other slices are drained or replaced now",
-    KeptCode.WINDOW: "its drain begins in the window, from {}",
+    KeptCode.NO_REPLACEMENT: "no replacement can be ordered now, so it stays until one can, or until it is idle",
+    KeptCode.BUDGET: "as many other slices as max_unavailable of the cluster or its group allows are drained or replaced now",
+    KeptCode.WINDOW: "it waits for the window, which opens at {}",
     KeptCode.UNCONFIRMED: "nobody confirmed that it is empty when it drained last, so it goes once it is idle",
     KeptCode.REPLACES: "work of the slice that it replaces moves here first",
     KeptCode.HEAD: "the head of its group goes last",
@@ -121,10 +120,17 @@ def unneeded(since: datetime, cancel_after: float) -> str:
     return f"nothing has needed it since {clock(since)}, less than {format_seconds(cancel_after)}"
 
 
-def to_be_replaced(cause: str, item: Withheld) -> str:
-    """A slice that is to be replaced, and what it waits for."""
-    opens = "" if item.until is None else clock(item.until)
-    return f"it is to be replaced ({cause}), and {_TO_BE_REPLACED[item.code].format(opens)}"
+def to_be_replaced(cause: str, item: Withheld, replacement: Slice | None) -> str:
+    """A slice that is to be replaced, and what it waits for; `replacement` is there for it already."""
+    if item.code is not KeptCode.REPLACEMENT:
+        waits = _TO_BE_REPLACED[item.code].format("" if item.until is None else clock(item.until))
+    elif replacement is None:
+        waits = "it waits for its replacement, which is ordered first"
+    elif replacement.state is SliceState.READY:
+        waits = f"its replacement {replacement.id} waits for those of the other slices of its gang"
+    else:
+        waits = f"its replacement {replacement.id} is still {replacement.state}"
+    return f"it is to be replaced ({cause}), and {waits}"
 
 
 def replaces(slice_id: str) -> str:

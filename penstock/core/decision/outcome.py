@@ -21,7 +21,7 @@ from penstock.model.decision import (
 )
 from penstock.model.shape import GangPlacement
 from penstock.model.slices import Availability, Slice, SliceState
-from penstock.wording import counted
+from penstock.wording import counted, listed
 
 
 def describe_groups(plan: Plan, split: LaunchSplit, unmet: Sequence[Unmet]) -> tuple[GroupDecision, ...]:
@@ -55,6 +55,7 @@ def _describe(plan: Plan, g: int, outcome: tuple[Outcome, str], launch: int, def
         stalled=counts.stalled,
         leaving=counts.leaving,
         unclaimed=counts.unclaimed,
+        replacing=counts.reserved,
         busy=counts.busy,
         required=plan.required[g],
         target=plan.target[g],
@@ -90,22 +91,24 @@ def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
 
 
 _CAPACITY = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}
+NAMED = 2
+"""Slices in whose places others are opened that are named; the others are counted."""
 _PURPOSE = {
-    Cause.MINIMUM: "its minimum",
-    Cause.STANDING: "standing requests",
-    Cause.DEMAND: "a gang",
-    Cause.WATERMARK: "its watermark",
-    Cause.WARM: "its warm slices",
-    Cause.PRESSURE: "reports of pressure",
-    Cause.REPLACEMENT: "slices that are replaced",
-    Cause.RETURN_HOME: "slices that return",
+    Cause.MINIMUM: "for its minimum",
+    Cause.STANDING: "for standing requests",
+    Cause.DEMAND: "for a gang",
+    Cause.WATERMARK: "for its watermark",
+    Cause.WARM: "for its warm slices",
+    Cause.PRESSURE: "for reports of pressure",
+    Cause.REPLACEMENT: "to replace {}",
+    Cause.RETURN_HOME: "for the return of {}",
 }
 
 
 def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) -> tuple[Outcome, str]:
     """What becomes of the group, and why: its placed tasks by tier, and the slices that it opens for something else."""
     causes = [cause for cause in Cause if opened[cause] and not (placed and cause is Cause.DEMAND)]
-    opens = _counts("opens", "slice", [(opened[cause], f"for {_PURPOSE[cause]}") for cause in causes])
+    opens = _counts("opens", "slice", [(opened[cause], _PURPOSE[cause].format(_replaced(plan, g, cause))) for cause in causes])
     if placed:
         takes = _counts("takes", "task", [(placed[tier], _CAPACITY[tier]) for tier in Tier if placed[tier]])
         return Outcome.SELECTED, f"{takes}{f'; {opens}' if opens else ''}"
@@ -120,6 +123,11 @@ def _outcome(plan: Plan, g: int, placed: Counter[Tier], opened: Counter[Cause]) 
         end = until(block.until) if block else ""
         return Outcome.BLOCKED, f"{availability}{end}{f': {reason}' if reason else ''}"
     return Outcome.IDLE, "no demand is placed here"
+
+
+def _replaced(plan: Plan, g: int, cause: Cause) -> str:
+    """The slices in whose places a group opens others."""
+    return listed((unit.replaces for unit in plan.units if unit.cause is cause and unit.parts == ((g, 1),)), NAMED)
 
 
 def _counts(verb: str, noun: str, counts: Sequence[tuple[int, str]]) -> str:

@@ -47,7 +47,7 @@ def outdated(now: datetime, group: ScaleGroup, piece: Slice, fingerprint: str) -
 
     `fingerprint` is what its group makes slices with now; empty if slices that drifted stay.
     """
-    if piece.state is not SliceState.READY or piece.drain is not None:
+    if piece.state is not SliceState.READY or piece.drain is not None or piece.returning:
         return Outdated(None)
     moments = []
     for found, end in (_degraded(group, piece), _expired(group, piece)):

@@ -139,9 +139,9 @@ class Plan:
             for host in slice_bin.hosts:
                 self._append_in_flight(host)
 
-    def open(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "") -> None:
+    def open(self, parts: tuple[tuple[int, int], ...], times: int, cause: Cause, source: str = "", *, home: str = "") -> None:
         """Order whole slices on which nothing is placed yet, as units."""
-        self.charge(parts, times, cause, source)
+        self.charge(parts, times, cause, source, home=home)
         for g, slices in parts * times:
             self.add_in_flight(self.fleet.new_bin(g) for _ in range(slices))
 

@@ -93,6 +93,10 @@ class Replacements:
         """Slices that drain now and are no capacity; none if drains are only shown."""
         return () if self._observes else self.drains.keys()
 
+    def replacement_of(self, piece: Slice) -> Slice | None:
+        """The slice that is there to take the place of another, if one is."""
+        return self._replaced.get(piece.id)
+
     @cached_property
     def _headroom(self) -> Headroom:
         """What groups can add before demand is placed; replacements that are ordered are charged to it."""

@@ -1,19 +1,20 @@
 """What a configuration would do if it were applied, as the difference between two decisions."""
 
 from penstock.contract.answers import DrainSummary
-from penstock.contract.effects import BlockEffect, Effects, LaunchEffect, UnmetEffect
+from penstock.contract.effects import BlockEffect, Effects, LaunchEffect, OutdatedEffect, UnmetEffect
 from penstock.core.answers.evaluate import evaluate
 from penstock.core.answers.preview import preview
 from penstock.core.state.apply import apply, replay
-from penstock.core.state.events import Decided, DemandSnapshot, Paused, TimePassed, UsageReported
+from penstock.core.state.events import ConfigApplied, Decided, DemandSnapshot, Paused, TimePassed, UsageReported
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.demand import Task
 from penstock.model.demand_builder import build_demand
-from penstock.model.slices import HostState, HostUsage
+from penstock.model.slices import DrainCause, HostState, HostUsage
 from tests.core.state.ledgers import NOW, cluster, config, later, ordered, ready
 
 IDLE = (HostUsage(state=HostState.IDLE),)
+BUSY = (HostUsage(state=HostState.BUSY),)
 
 
 def effects(state: AutoscalerState, wanted: ClusterConfig, seconds: float = 0) -> Effects:
@@ -97,6 +98,29 @@ def test_a_drain_that_its_decision_takes_back_is_cancelled() -> None:
 def test_slices_of_a_removed_group_are_counted() -> None:
     found = effects(idle("a", "b"), config({"name": "other"}))
     assert (found.removed, found.drains) == ({"g": 2}, ())
+
+
+def busy(*slice_ids: str) -> AutoscalerState:
+    """Slices that are READY and busy, as their group makes them."""
+    return apply(idle(*slice_ids), UsageReported(at=NOW, usage=dict.fromkeys(slice_ids, BUSY)))
+
+
+def test_slices_that_it_makes_outdated_are_counted_in_all_with_how_many_go_at_a_time_and_when() -> None:
+    made = {piece.id: config().groups[0].fingerprint for piece in busy("a", "b", "c").slices}
+    state = busy("a", "b", "c")
+    state = state.model_copy(update={"slices": tuple(piece.changed(fingerprint=made[piece.id]) for piece in state.slices)})
+    renewed = {"name": "g", "provider": {"kind": "sim", "image": "new"}, "max_unavailable": 2}
+    found = effects(state, config(renewed))
+    assert found.differ
+    drift = OutdatedEffect(group="g", cause=DrainCause.DRIFT, before=0, after=3, at_once=1)
+    assert found.outdated == (drift,), "the cluster's max_unavailable is 1"
+    (half,) = effects(state, config(renewed, max_unavailable="50%", window={"hours": "02:00-04:00"})).outdated
+    assert half == drift.model_copy(update={"at_once": 2, "opens_at": later(2 * 3600)})
+    assert effects(state, config(renewed, replace_drifted=False)).outdated == ()
+    drifted = apply(state, ConfigApplied(at=NOW, config=config(renewed)))
+    assert effects(drifted, config(renewed | {"priority": 7})).outdated == (), "they are outdated anyway"
+    (settled,) = effects(drifted, config()).outdated
+    assert (settled.before, settled.after) == (3, 0)
 
 
 def test_a_paused_cluster_says_that_nothing_is_carried_out() -> None:

@@ -14,6 +14,7 @@ from penstock.core.decision.keeping import kept_of
 from penstock.core.decision.protections import is_protected
 from penstock.model.cluster import ClusterConfig, ScaleDown
 from penstock.model.decision import Cause, Decision, KeptCode
+from penstock.model.demand import Workload
 from penstock.model.elasticity import ReturnHome, Setback, Window, share_of
 from penstock.model.failures import Notice, NoticeKind
 from penstock.model.slices import DrainCause, HostState, HostUsage, Slice, SliceState
@@ -265,3 +266,32 @@ def test_the_windows_of_these_laws_are_open_and_closed_now() -> None:
     assert OPEN.is_open(NOW)
     assert not CLOSED.is_open(NOW)
     assert CLOSED.next_edge(NOW) == NOW + timedelta(hours=2)
+
+
+@law
+@given(aging_snapshots())
+def test_a_notice_for_a_busy_slice_orders_one_more_at_most_if_nothing_waits(snapshot: Snapshot) -> None:
+    """Its replacement is also what the floors of its group lack without it. No other slice is to be replaced."""
+    slices = tuple(p.changed(fingerprint="", replaces="", home="", notice=None, degraded_since=None) for p in snapshot.slices)
+    alone = {"workload": Workload(), "standing": (), "sources": {}, "slices": slices, "config": as_small_as_it_may(snapshot)}
+    quiet = snapshot.model_copy(update=alone)
+    before = Counter(decide(quiet).launched())
+    for piece in quiet.slices:
+        works = any(not host.idle for host in quiet.usage.get(piece.id, ()))
+        if works and piece.state is SliceState.READY and piece.drain is None:
+            taken = piece.changed(notice=Notice(kind=NoticeKind.MAINTENANCE, until=NOW + timedelta(minutes=5)))
+            slices = tuple(taken if each is piece else each for each in quiet.slices)
+            after = Counter(decide(quiet.model_copy(update={"slices": slices})).launched())
+            assert after.total() <= before.total() + 1, (piece.id, before, after)
+
+
+def as_small_as_it_may(snapshot: Snapshot) -> ClusterConfig:
+    """The configuration with all slices that serve as the minimums of their groups, and room for more."""
+    had = Counter(piece.group for piece in snapshot.slices if piece.state.serves and not piece.drains)
+    groups = (
+        group.model_copy(
+            update={"min_slices": had[group.name], "max_slices": group.max_slices + len(snapshot.slices), "max_age_seconds": None}
+        )
+        for group in snapshot.config.groups
+    )
+    return snapshot.config.model_copy(update={"groups": tuple(groups), "max_slices": None})

@@ -11,7 +11,7 @@ from penstock.core.state.sources import has_lapsed, heard_at
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Drain
-from penstock.model.slices import DrainCause, Slice, SliceState
+from penstock.model.slices import DrainCause, DrainTerms, Slice, SliceState
 from tests.core.elastic.clock import Process
 from tests.core.elastic.disruptions import REPLACING, judge_budget, judge_disruption, judge_replacements
 
@@ -160,7 +160,7 @@ class Checks:
                 self.report(f"{slice_id} is deleted ({after.cause}) with work on it, as the autoscaler knew")
             elif after.cause == DrainCause.UNCLAIMED:
                 self.report(f"{slice_id} is deleted as unclaimed with work on it, as the autoscaler knew")
-            elif after.cause == DrainCause.NOTICE and (deadline := before.drain.deadline) and deadline > self._world.clock.now:
+            elif before.drain is not None and after.cause == DrainCause.NOTICE and _is_early(before.drain, self._world.clock.now):
                 self.report(f"{slice_id} is deleted before the moment of its notice with work on it, as the autoscaler knew")
 
     def note_reset(self) -> None:
@@ -269,3 +269,8 @@ class Checks:
     @property
     def _margin(self) -> float:
         return MARGIN_SECONDS + 4 * self._news_seconds
+
+
+def _is_early(drain: DrainTerms, now: datetime) -> bool:
+    """Whether a drain ends before its deadline."""
+    return drain.deadline is not None and drain.deadline > now

@@ -150,6 +150,31 @@ NOTICES = (
     .group("g")
     .slice("s", "g", READY, usage="busy", notice="maintenance 10m")
     .expects(launches={"g": 1}, replaced=["s"], drains={"s": "notice"}),
+    scenario("what the minimum opens for a busy slice that a notice takes is its replacement")
+    .group("g", min_slices=2)
+    .slice("s", "g", READY, usage="busy", notice="maintenance 10m")
+    .slice("other", "g", READY, usage="busy")
+    .expects(launches={"g": 1}, causes={Cause.REPLACEMENT: 1}, replaced=["s"], drains={"s": "notice"}),
+    scenario("what a standing request lacks once a notice takes a busy slice is its replacement")
+    .group("g")
+    .standing("team", 1, cpu=1)
+    .slice("s", "g", READY, usage="busy", notice="maintenance 10m")
+    .expects(launches={"g": 1}, causes={Cause.REPLACEMENT: 1}, replaced=["s"], drains={"s": "notice"}, standing={"team": "met"}),
+    scenario("demand on what the minimum opens leaves the work of a slice that a notice takes without a slice: it gets another")
+    .group("g", min_slices=1)
+    .slice("s", "g", READY, usage="busy", notice="maintenance 10m")
+    .wants(1, cpu=4)
+    .expects(
+        placed={"g": 1},
+        launches={"g": 2},
+        causes={Cause.MINIMUM: 1, Cause.REPLACEMENT: 1},
+        replaced=["s"],
+        drains={"s": "notice"},
+    ),
+    scenario("a warm slice is kept beside the replacement of a slice that a notice takes")
+    .group("g", min_slices=1, warm_slices=1)
+    .slice("s", "g", READY, usage="busy", notice="maintenance 10m")
+    .expects(launches={"g": 2}, causes={Cause.MINIMUM: 1, Cause.REPLACEMENT: 1}, replaced=["s"], drains={"s": "notice"}),
     scenario("an idle slice for which the cloud gives notice drains without a replacement")
     .group("g")
     .slice("s", "g", READY, usage="idle", idle="1s", notice="preemption 30s")
