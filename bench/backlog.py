@@ -1,8 +1,10 @@
 """Backlog benchmark: messages sent while no worker runs, and how long a worker then takes to read them all and to answer."""
 
 import asyncio
+import json
 import tempfile
 import time
+import urllib.request
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,9 +33,8 @@ RAW_SIGNALS, RAW_BYTES = 5_000, 8_000
 MANY_SLICES, MANY_REPORTS = 300, 600
 """Full reports of 22 kB for ten minutes, which once stopped a cluster for good."""
 ANSWER_SECONDS, READ_SECONDS, HISTORY_MB = 10.0, 3.0, 10.0
+_ZONE = "backlog-a"
 _AT_REST = {"look": "1h", "rest": "1h", "audit": "1h"}
-"""Slices here exist only in reports: an audit would find that they are missing."""
-_TOGETHER = 64
 _REPORTS_AT_ONCE = 200
 
 
@@ -52,7 +53,7 @@ class BacklogResult(Value):
     history_mb: float
     """The history of the run that the worker took up."""
     lost: int
-    """Slices and sources whose newest word is not in the state."""
+    """Slices and sources whose newest word is not in the state, and slices that the ledger lacks."""
     limit_seconds: float
     most_history_mb: float | None
     deadlocks: int
@@ -119,8 +120,12 @@ async def _measured(machine: Machine, backlog: _Backlog) -> BacklogResult:
     await site.autoscaler.status()
     answered = time.monotonic() - began
 
+    async def lost() -> int:
+        state = await site.autoscaler.dump()
+        return backlog.lost(state) + backlog.slices - len(state.slices)
+
     async def is_read() -> bool:
-        return backlog.lost(await site.autoscaler.dump()) == 0
+        return await lost() == 0
 
     try:
         await until(is_read)
@@ -136,7 +141,7 @@ async def _measured(machine: Machine, backlog: _Backlog) -> BacklogResult:
         answer_seconds=answered,
         read_seconds=read,
         history_mb=run.raw_info.history_size_bytes / 1e6,
-        lost=backlog.lost(await site.autoscaler.dump()),
+        lost=await lost(),
         limit_seconds=backlog.limit_seconds,
         most_history_mb=backlog.most_history_mb,
         deadlocks=machine.worker.log.read_text(errors="replace").count("TMPRL1101"),
@@ -144,9 +149,13 @@ async def _measured(machine: Machine, backlog: _Backlog) -> BacklogResult:
 
 
 async def _site(machine: Machine, slices: int) -> _Site:
-    """A cluster that has recovered, with so many READY slices."""
+    """A cluster that has recovered, with so many READY slices.
+
+    They exist only in reports. The watch of a new worker begins with an audit, which would find that they are missing, and the
+    autoscaler would forget them with their usage: so the cloud says from here on that its lists are incomplete.
+    """
     client = await machine.client()
-    group = {"name": "g", "host": {"cpu": 4}, "max_slices": max(slices, 10), "zone": "backlog-a"}
+    group = {"name": "g", "host": {"cpu": 4}, "max_slices": max(slices, 10), "zone": _ZONE}
     autoscaler = AutoscalerClient(client, "backlog")
     await autoscaler.start(
         ClusterConfig.model_validate({"cluster": "backlog", "groups": [group], "inventory": _AT_REST, "ready_grace": "2h"})
@@ -160,6 +169,7 @@ async def _site(machine: Machine, slices: int) -> _Site:
         return (await autoscaler.status()).slices == slices
 
     await until(recovered)
+    await asyncio.to_thread(_list_incompletely, machine)
     now, ids = datetime.now(UTC), _ids(slices)
     for first in range(0, slices, _REPORTS_AT_ONCE):
         reports = tuple(
@@ -169,6 +179,13 @@ async def _site(machine: Machine, slices: int) -> _Site:
         await site.workflow.signal(names.SLICES_REPORTED, SliceReports(reports=reports))
     await until(known)
     return site
+
+
+def _list_incompletely(machine: Machine) -> None:
+    """Have the simulated cloud mark its lists as incomplete: no audit concludes from one that a slice is missing."""
+    body = json.dumps({"partial_lists": True}).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{machine.url}/zones/{_ZONE}", data=body, method="PUT")):
+        pass
 
 
 def _ids(count: int) -> list[str]:
@@ -223,7 +240,8 @@ def _raw_signals(signals: int, slices: int) -> _Backlog:
 
     newest = {ids[(number * named + n) % len(ids)]: number for number in range(signals) for n in range(named)} if slices else {}
     of = f"about {slices:,} slices" if slices else "about slices that are gone"
-    return _raw(f"raw signals of {RAW_BYTES // 1000} kB {of}", slices, signals, usage, newest, READ_SECONDS)
+    seconds = ANSWER_SECONDS if slices else READ_SECONDS
+    return _raw(f"raw signals of {RAW_BYTES // 1000} kB {of}", slices, signals, usage, newest, seconds)
 
 
 def _full_reports(slices: int, reports: int) -> _Backlog:
@@ -242,9 +260,9 @@ def _raw(
     """Numbered reports. A task's name begins with the number of its report; `newest` is the last report that names each slice."""
 
     async def send(site: _Site) -> None:
-        for first in range(0, messages, _TOGETHER):
-            numbers = range(first, min(messages, first + _TOGETHER))
-            await asyncio.gather(*(site.workflow.signal(names.REPORT, report(number)) for number in numbers))
+        """One after the other, as a controller does: one that a newer report overtakes adds only slices that were not named."""
+        for number in range(messages):
+            await site.workflow.signal(names.REPORT, report(number))
 
     def report(number: int) -> dict[str, Any]:
         return {"source": "raw", "epoch": 1, "revision": number, "usage": usage(number)}

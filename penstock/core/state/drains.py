@@ -1,6 +1,6 @@
 """Drains: their orders, cancellation and confirmation, the deletion of a cluster, and the commands that slices receive."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from penstock.core.state.events import Closed, CommandsSent, DrainCancelled, Dra
 from penstock.core.state.notices import follows_notice
 from penstock.core.state.protections import protected_now
 from penstock.core.state.replacements import REPLACED_FIRST, has_place_to_go
+from penstock.core.state.spending import idle_in
 from penstock.core.state.state import AutoscalerState, Changes, drains_after_loss
 from penstock.model.cluster import DEFAULT_DRAIN_SECONDS, ClusterConfig
 from penstock.model.decision import Drain
@@ -227,20 +228,29 @@ def after_usage(
     Any message of a source means again what the source said of every slice that it has named. Idle time of slices in `anew`
     counts from now: the source was silent, lost some of what it said, or names them for the first time since it restarted.
     """
-    slices, outbox, found = [], list(changes.get("outbox", state.outbox)), False
-    usage = changes.get("usage", state.usage)
-    for piece in changes.get("slices", state.slices):
-        since = piece.idle_since
-        if piece.id in named:
-            since = (None if piece.id in anew else since) or at if _is_idle(piece, usage) else None
-            piece = _degraded(piece, usage, at)
-        if since != piece.idle_since:
-            command = None if piece.idle_since and since else _on_idleness(piece, idle=since is not None)
+    slices, usage = changes.get("slices", state.slices), changes.get("usage", state.usage)
+    said = {slice_id: usage[slice_id] for slice_id in usage.keys() & named}
+    idle = idle_in(said)
+    outbox, after, found = list(changes.get("outbox", state.outbox)), dict[str, Slice](), False
+    for piece in slices:
+        since = was = piece.idle_since
+        if piece.id in idle and piece.state.was_ready:
+            since = (None if piece.id in anew else was) or at
+        elif was is not None and piece.id in named:
+            since = None
+        if since != was:
+            command = None if was and since else _on_idleness(piece, idle=since is not None)
             outbox += [] if command is None else [command]
+            empty = piece.confirmed_empty or isinstance(command, ConfirmEmptyCommand)
+            after[piece.id] = piece.changed(idle_since=since, confirmed_empty=empty)
             found = found or since is not None
-            piece = piece.changed(idle_since=since, confirmed_empty=piece.confirmed_empty or _is_empty(command))
-        slices.append(piece)
-    changes["slices"], changes["outbox"] = tuple(slices), tuple(outbox)
+        if piece.id in said:
+            known = after.get(piece.id, piece)
+            judged = _degraded(known, usage, at)
+            if judged is not known:
+                after[piece.id] = judged
+    if after:
+        changes["slices"], changes["outbox"] = tuple(after.get(piece.id, piece) for piece in slices), tuple(outbox)
     return found
 
 
@@ -256,15 +266,6 @@ def _degraded(piece: Slice, usage: Mapping[str, SliceUsage], at: datetime) -> Sl
     if is_degraded is (piece.degraded_since is not None):
         return piece
     return piece.changed(degraded_since=at if is_degraded else None)
-
-
-def _is_idle(piece: Slice, usage: Mapping[str, SliceUsage]) -> bool:
-    hosts = usage.get(piece.id)
-    return bool(hosts) and piece.state.was_ready and all(host.idle for host in hosts or ())
-
-
-def _is_empty(command: SliceCommand | None) -> bool:
-    return isinstance(command, ConfirmEmptyCommand)
 
 
 def _on_idleness(piece: Slice, *, idle: bool) -> SliceCommand | None:

@@ -323,10 +323,11 @@ def _kept_for_later(
 
 
 def _groups_of(state: AutoscalerState, slice_ids: Iterable[str]) -> dict[str, ScaleGroup]:
-    """The configured group of each slice in the ledger; during a recovery also of ids that name a group."""
+    """The configured group of each of the slices that the ledger has; during a recovery also of ids that name a group."""
     groups = {group.name: group for group in state.config.groups} if state.config else {}
-    named = {slice_id: names.group_named_in(slice_id) for slice_id in slice_ids} if state.recovery is not None else {}
-    named |= {piece.id: piece.group for piece in state.slices}
+    asked, known = tuple(slice_ids), state.by_id
+    named = {slice_id: names.group_named_in(slice_id) for slice_id in asked} if state.recovery is not None else {}
+    named |= {slice_id: known[slice_id].group for slice_id in asked if slice_id in known}
     return {slice_id: groups[name] for slice_id, name in named.items() if name in groups}
 
 

@@ -15,6 +15,7 @@ from penstock.core.state.events import (
 )
 from penstock.core.state.revisions import apply_snapshot
 from penstock.core.state.state import AutoscalerState, SourceDemand
+from penstock.core.state.usage import after_words
 from penstock.model.packed import pack
 from penstock.model.shape import MOST_TASKS
 from penstock.model.slices import HostState, HostUsage, SliceUsage
@@ -122,8 +123,8 @@ def names_fit(state: AutoscalerState, reported: UsageReported) -> bool:
     """
     if not any(host.tasks or host.gangs for hosts in reported.usage.values() for host in hosts):
         return True
-    after = apply(state, reported)
-    tables = [after.usage, *(source.words for source in after.usage_sources.values())]
+    sources, usage = after_words(state, reported)
+    tables = [usage, *(source.words for source in sources.values())]
     said = [host for table in tables for hosts in table.values() for host in hosts]
     names = [name for host in said for name in (*host.tasks, *host.gangs)]
     return len("".join(names).encode()) + 3 * len(names) <= LARGEST_NAMES // 2 or len(pack(names)) <= LARGEST_NAMES

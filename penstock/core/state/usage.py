@@ -20,15 +20,12 @@ def usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
 
     During a recovery the ledger is incomplete, so usage of unknown slices is kept until it ends.
     """
-    known = state.by_id if state.recovery is None else None
-    said = {name: hosts for name, hosts in event.usage.items() if known is None or name in known}
     before = state.usage_sources.get(event.source, UsageSource())
     speaker = heard(state, before, event)
-    unnamed = set(before.named) - said.keys() if event.complete else set[str]()
-    sources, usage = _withdrawn({**state.usage_sources, event.source: speaker}, state.usage, event.source, unnamed)
-    sources, merged = _merged(sources, usage, event.source, said)
+    said, unnamed = _news(state, event)
+    sources, usage = after_words(state, event)
     sources = bounded(sources, driving(state.pressure))
-    changes: Changes = {"usage": {**usage, **merged}, "usage_sources": sources, "outbox": state.outbox}
+    changes: Changes = {"usage": usage, "usage_sources": sources, "outbox": state.outbox}
     joining.name_slices(state, changes, event.source, said)
     left_out = joining.find_unclaimed(state, changes, event.source)
     speaker = changes["usage_sources"].get(event.source, speaker)
@@ -40,6 +37,23 @@ def usage_reported(state: AutoscalerState, event: UsageReported) -> Changes:
     resumes = resumes or (speaker.began == event.at and state.config is not None and state.config.consolidation is not None)
     changes["matters"] = bool(said or unnamed or resumes or left_out or idle)
     return changes
+
+
+def after_words(state: AutoscalerState, event: UsageReported) -> tuple[Sources, dict[str, SliceUsage]]:
+    """All sources and all usage after a report."""
+    said, unnamed = _news(state, event)
+    speaker = heard(state, state.usage_sources.get(event.source, UsageSource()), event)
+    sources, usage = _withdrawn({**state.usage_sources, event.source: speaker}, state.usage, event.source, unnamed)
+    sources, merged = _merged(sources, usage, event.source, said)
+    return sources, {**usage, **merged}
+
+
+def _news(state: AutoscalerState, event: UsageReported) -> tuple[dict[str, SliceUsage], set[str]]:
+    """What the report says of slices that are kept, and the slices that it withdraws by leaving them out."""
+    known = state.by_id if state.recovery is None else None
+    said = {name: hosts for name, hosts in event.usage.items() if known is None or name in known}
+    before = state.usage_sources.get(event.source, UsageSource())
+    return said, set(before.named) - said.keys() if event.complete else set()
 
 
 def source_forgotten(state: AutoscalerState, event: SourceForgotten) -> Changes:
