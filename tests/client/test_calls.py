@@ -122,6 +122,62 @@ def test_a_query_that_the_server_has_no_room_for_is_asked_again(monkeypatch: pyt
     assert asyncio.run(ask()) == "done"
 
 
+def test_a_query_that_is_answered_from_an_old_run_does_not_keep_the_caller_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that waits for a run's last task is answered from its whole history; asked again, it reaches the next run."""
+    monkeypatch.setattr(calls_module, "ASK_AGAIN_SECONDS", 0.01)
+    given_up: list[int] = []
+
+    class Replaying:
+        asked = 0
+
+        async def query(self, *_: object, **__: object) -> object:
+            self.asked += 1
+            number = self.asked
+            if number == 1:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    given_up.append(number)
+            return number
+
+    handle = Replaying()
+    client = cast(Client, SimpleNamespace(get_workflow_handle=lambda _: handle))
+
+    assert asyncio.run(asyncio.wait_for(Calls(client, "c").query(DECISION, int), RETRIED_SECONDS)) == 2
+    assert given_up == [1]
+
+
+def test_a_query_asked_twice_fails_only_if_both_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls_module, "ASK_AGAIN_SECONDS", 0.01)
+    refused = RPCError("no poller seen for the task queue", RPCStatusCode.FAILED_PRECONDITION, b"")
+
+    async def ask(outcomes: list[object]) -> object:
+        """The first query ends after the second has begun, the second after the first has ended."""
+        asked_again, first_over = asyncio.Event(), asyncio.Event()
+
+        class Slow:
+            async def query(self, *_: object, **__: object) -> object:
+                outcome, first = outcomes.pop(0), not asked_again.is_set() and len(outcomes) == 1
+                if first:
+                    await asked_again.wait()
+                    first_over.set()
+                else:
+                    asked_again.set()
+                    await first_over.wait()
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+
+        handle = Slow()
+        client = cast(Client, SimpleNamespace(get_workflow_handle=lambda _: handle))
+        return await Calls(client, "c").query(DECISION, str)
+
+    assert asyncio.run(ask([refused, "second"])) == "second"
+    assert asyncio.run(ask(["first", refused])) == "first"
+    with pytest.raises(RPCError, match="no poller"):
+        asyncio.run(ask([refused, refused]))
+
+
 def test_an_update_without_an_answer_ends_at_the_callers_deadline_or_when_the_caller_is_cancelled(machine: Machine) -> None:
     async def story() -> None:
         client, name = await machine.client(), f"c{uuid.uuid4().hex[:8]}"
