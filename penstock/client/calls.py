@@ -52,6 +52,8 @@ class Calls:
         self._client = client
         self._cluster = cluster
         self._updates = asyncio.Semaphore(UPDATES_AT_ONCE)
+        self._slower: set[asyncio.Task[Any]] = set()
+        """Queries that were asked twice and need no answer any more."""
 
     async def end(self) -> None:
         """Return once the workflow has ended."""
@@ -112,16 +114,26 @@ class Calls:
                 asked.append(asyncio.create_task(self._ask(name, result, arguments)))
                 await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
             return await min(asked, key=_haste)
-        finally:
+        except asyncio.CancelledError:
             for task in asked:
                 task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
+            raise
+        finally:
+            # The slower one goes on: to call it off would be a warning in the log of the worker that answers it.
+            for task in asked:
+                self._slower.add(task)
+                task.add_done_callback(self._forget)
 
     async def _ask(self, name: str, result: type[T], arguments: Sequence[Any]) -> T:
         answer: T = await self._handle.query(
             name, args=arguments, result_type=result, reject_condition=QueryRejectCondition.NOT_OPEN
         )
         return answer
+
+    def _forget(self, asked: "asyncio.Task[Any]") -> None:
+        self._slower.discard(asked)
+        if not asked.cancelled():
+            asked.exception()  # Looked at, so that Python does not report it.
 
     async def signal(self, name: str, message: Any) -> None:
         """Send a signal, which is not answered."""

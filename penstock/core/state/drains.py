@@ -1,6 +1,6 @@
 """Drains: their orders, cancellation and confirmation, the deletion of a cluster, and the commands that slices receive."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any

@@ -32,7 +32,7 @@ from penstock.core.state.state import AutoscalerState
 WORK = 50_000
 """Work of one activation, in microseconds of one core of 2024: a fortieth of the two seconds of wall time that Temporal allows.
 A core may be four times slower and shared with several busy processes, and one message may exceed the rest of its batch."""
-PER_MESSAGE, PER_DEMAND, PER_SOURCE, PER_USAGE, PER_REPORT, PER_SLICE = 60, 500, 8, 30, 25, 1
+PER_MESSAGE, PER_DEMAND, PER_SOURCE, PER_USAGE, PER_REPORT, PER_SLICE = 60, 500, 8, 15, 25, 1
 """Microseconds for any message; for demand that counts, and for each known source beside it; for each slice that usage names; for
 each report of a slice; and for each slice in the ledger where one message must look at all of them."""
 BYTES_PARSED, BYTES_UNFOLDED, TASKS_PASSED, SLICES_PASSED = 20, 4, 2, 10
