@@ -11,7 +11,7 @@ from penstock.core.state.sources import has_lapsed, heard_at
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Drain
-from penstock.model.slices import DrainCause, Slice, SliceState
+from penstock.model.slices import DrainCause, DrainTerms, Slice, SliceState
 from tests.core.elastic.clock import Process
 from tests.core.elastic.disruptions import REPLACING, judge_budget, judge_disruption, judge_replacements
 
@@ -160,8 +160,12 @@ class Checks:
                 self.report(f"{slice_id} is deleted ({after.cause}) with work on it, as the autoscaler knew")
             elif after.cause == DrainCause.UNCLAIMED:
                 self.report(f"{slice_id} is deleted as unclaimed with work on it, as the autoscaler knew")
-            elif after.cause == DrainCause.NOTICE and (deadline := before.drain.deadline) and deadline > self._world.clock.now:
+            elif after.cause == DrainCause.NOTICE and not self._has_come(before.drain):
                 self.report(f"{slice_id} is deleted before the moment of its notice with work on it, as the autoscaler knew")
+
+    def _has_come(self, drain: DrainTerms | None) -> bool:
+        """Whether the deadline of a drain has passed."""
+        return drain is None or drain.deadline is None or drain.deadline <= self._world.clock.now
 
     def note_reset(self) -> None:
         """The autoscaler lost what it knew: nothing is measured across a reset."""
