@@ -160,8 +160,12 @@ class Checks:
                 self.report(f"{slice_id} is deleted ({after.cause}) with work on it, as the autoscaler knew")
             elif after.cause == DrainCause.UNCLAIMED:
                 self.report(f"{slice_id} is deleted as unclaimed with work on it, as the autoscaler knew")
-            elif before.drain is not None and after.cause == DrainCause.NOTICE and _is_early(before.drain, self._world.clock.now):
+            elif after.cause == DrainCause.NOTICE and not self._has_come(before.drain):
                 self.report(f"{slice_id} is deleted before the moment of its notice with work on it, as the autoscaler knew")
+
+    def _has_come(self, drain: DrainTerms | None) -> bool:
+        """Whether the deadline of a drain has passed."""
+        return drain is None or drain.deadline is None or drain.deadline <= self._world.clock.now
 
     def note_reset(self) -> None:
         """The autoscaler lost what it knew: nothing is measured across a reset."""
@@ -269,8 +273,3 @@ class Checks:
     @property
     def _margin(self) -> float:
         return MARGIN_SECONDS + 4 * self._news_seconds
-
-
-def _is_early(drain: DrainTerms, now: datetime) -> bool:
-    """Whether a drain ends before its deadline."""
-    return drain.deadline is not None and drain.deadline > now

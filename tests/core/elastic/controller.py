@@ -50,6 +50,8 @@ class Controller:
         self._sent_demand: list[Any] | None = None
         self._is_known = False
         """Whether it has reported usage in this epoch."""
+        self._rejected_at = world.clock.now
+        """When the last rejected message came that it has sent again."""
         self._confirmed: set[tuple[str, int]] = set()
         self._sent_at = world.clock.now - timedelta(days=1)
         self._seen_version = -1
@@ -173,6 +175,7 @@ class Controller:
 
     def _read_status(self) -> None:
         self._check_stamps()
+        self._check_rejections()
         state = self._world.state
         self._sizes |= {piece.id: self._world.sizes[piece.group] for piece in state.slices}
         cordoned = {slice_id for slice_id, protection in state.protections.items() if protection.cordoned}
@@ -193,6 +196,14 @@ class Controller:
             lost = lost or demand is None or demand.resync_needed is not None or demand.stamp != sent
         if lost:
             self._begin_epoch(max(usage.epoch if usage else 0, demand.epoch if demand else 0))
+
+    def _check_rejections(self) -> None:
+        """Send everything again once slices are known that were not known yet when it named them."""
+        state, since = self._world.state, self._rejected_at
+        found = [one.at for one in state.rejected if "not known yet" in one.problem and one.at > since]
+        if found and state.recovery is None:
+            self._rejected_at = max(found)
+            self._begin_epoch(self.epoch)
 
     def _start_jobs(self) -> None:
         closed = {owner for owner, _ in self.degraded} | self._cordoned

@@ -16,7 +16,9 @@ from tests.core.elastic.world import World
 
 HOUR = 3600.0
 SETTLED_SECONDS = 4 * HOUR
-"""Longer than blocks, silence, idle timeouts and all work together take."""
+"""Longer than blocks, silence and idle timeouts together take."""
+MOST_HOURS_OF_WORK = 20
+"""Within which all work is done, one job after the other."""
 QUIET_SECONDS = 1.5 * HOUR
 """Longer than every patience."""
 
@@ -27,6 +29,9 @@ def at_rest(world: World) -> None:
     """End every fault, and let hours pass: work is done, then what is idle goes; once nothing changes, nothing moves."""
     heal(world)
     world.run(SETTLED_SECONDS)
+    for _ in range(MOST_HOURS_OF_WORK):
+        if any(controller.running for controller in world.controllers.values()):
+            world.run(HOUR)
     judge_demand(world)
     judge_replaced(world)
     stop_ageing(world)
