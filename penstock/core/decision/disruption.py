@@ -26,10 +26,10 @@ class DisruptionBudget:
             g = number.get(piece.group)
             if g is None:
                 others_serve += piece.state.was_ready
-                others_disrupted += _is_disrupted(piece)
+                others_disrupted += is_disrupted(piece)
             else:
                 could_serve[g] += piece.state.was_ready
-                disrupted[g] += _is_disrupted(piece)
+                disrupted[g] += is_disrupted(piece)
         self._cluster_most = share_of(snapshot.config.max_unavailable, sum(could_serve) + others_serve)
         self._most = [share_of(group.max_unavailable, slices) for group, slices in zip(groups, could_serve, strict=True)]
         self._cluster_left = self._cluster_undrained = self._cluster_most - sum(disrupted) - others_disrupted
@@ -92,7 +92,7 @@ class DisruptionBudget:
         return [window for window in chain((self._cluster_window,), (self._windows[g],)) if window is not None]
 
 
-def _is_disrupted(piece: Slice) -> bool:
+def is_disrupted(piece: Slice) -> bool:
     """Whether a voluntary drain of the slice is under way, or it served its controller and is lost."""
     if piece.drain is None:
         return piece.state is SliceState.DELETING and piece.joined

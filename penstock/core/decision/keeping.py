@@ -242,7 +242,8 @@ class _Group:
     def opens(self) -> bool:
         """Whether the decision opens slices of the group, or takes idle ones back."""
         back = {piece.id for piece in self._view.fleet.reclaimable[self._g]} & set(self._view.decision.cancelled_drains)
-        return bool(self._described.launch or self._described.deferred or back)
+        launched = any(launch.group == self.config.name and not launch.replaces for launch in self._view.decision.launches)
+        return bool(launched or self._described.deferred or back)
 
     @cached_property
     def _lists(self) -> tuple[list[Slice], set[str], list[Slice]]:

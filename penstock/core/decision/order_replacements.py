@@ -36,7 +36,7 @@ def _is_there(plan: Plan, standing: list[int], order: Order, moving: int) -> boo
     """
     g = order.group
     counts = plan.fleet.counts[g]
-    have = counts.ready + counts.in_flight + counts.stalled + plan.opened[g]
+    have = counts.ready + counts.in_flight + counts.stalled + plan.opened[g] + plan.replacing[g]
     if have < target_of(plan, g, standing, counts.busy + plan.required[g] + moving):
         return False
     opened = (i for i, unit in enumerate(plan.units) if unit.cause in FLOORS and unit.parts == ((g, 1),) and not unit.replaces)

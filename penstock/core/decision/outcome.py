@@ -87,7 +87,7 @@ def _moving(plan: Plan, g: int) -> int:
 
 def _availability(plan: Plan, g: int) -> tuple[Availability, str]:
     """Whether the group may add slices once this decision is carried out, and why not."""
-    return plan.headroom.availability(g, plan.fleet.counts[g].total + plan.opened[g])
+    return plan.headroom.availability(g, plan.fleet.counts[g].total + plan.opened[g] + plan.replacing[g])
 
 
 _CAPACITY = {Tier.READY: "on READY slices", Tier.IN_FLIGHT: "on slices in flight", Tier.NEW: "on new slices"}

@@ -70,6 +70,8 @@ class Plan:
         self.units: list[Unit] = []
         self.required = [0] * len(fleet.groups)
         self.opened = [0] * len(fleet.groups)
+        self.replacing = [0] * len(fleet.groups)
+        """Replacements that are ordered: they neither count as had nor keep what their group can spare."""
         self.target = [0] * len(fleet.groups)
         """Slices that each group should have; set once the spares are known."""
         self.wanted: Mapping[int, Wanted] = {}
@@ -157,7 +159,7 @@ class Plan:
         if not self.headroom.may_add(g):
             return False
         self.headroom.order_new(g)
-        self.opened[g] += 1
+        self.replacing[g] += 1
         self.units.append(Unit(((g, 1),), 1, cause, replaces=piece.id))
         return True
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from penstock.core.decision.disruption import DisruptionBudget
+from penstock.core.decision.disruption import DisruptionBudget, is_disrupted
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.heads import heads
 from penstock.core.decision.outdated import Reason, notice_of, outdated
@@ -174,7 +174,9 @@ class Replacements:
         """The cloud takes the slice: no budget holds that up. Work that runs there finds a replacement on its way."""
         piece, g = due.piece, due.group
         self._drain(due, idle=False)
-        self.budget.take(g)
+        new = self._pairs.get(piece.id)
+        if piece.state.was_ready and not is_disrupted(piece) and (new is None or self._is_stalled(new)):
+            self.budget.take(g)
         works = piece.state is SliceState.READY and piece.drain is None and g is not None and not self._is_idle(piece, g)
         if works and g is not None and piece.id not in self._replaced and self._headroom.of(g):
             self._order(piece, g, Cause.REPLACEMENT)
