@@ -39,6 +39,8 @@ def at_rest(world: World) -> None:
     judge_quiet(world)
     for controller in world.controllers.values():
         controller.withdraw()
+    for queue in world.queues.values():
+        queue.waiting.clear()
     for owner in list(world.state.standing):
         world.operate(names.REQUEST_CAPACITY, {"owner": owner, "wants": []})
     world.run(QUIET_SECONDS)
@@ -91,6 +93,10 @@ def judge_demand(world: World) -> None:
                 world.checks.report(f"{job.id} waits although it fits")
         for name in controller.running:
             world.checks.report(f"{name} still runs")
+    for group, queue in world.queues.items():
+        config = world.state.config.group(group) if world.state.config else None
+        if queue.waiting and config is not None and config.max_slices and not _floors_hold_what_is_shared(world):
+            world.checks.report(f"{len(queue.waiting)} tasks wait for slices of {group}")
 
 
 def _fits(world: World, job: Job) -> bool:
