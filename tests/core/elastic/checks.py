@@ -114,7 +114,7 @@ class Checks:
         for problem in judge_disruption(self._world.autoscaler.evaluated, state, after, drain, event.orders.at):
             self.report(f"{what} {problem}")
         if drain.idle_since is not None:
-            self._judge_words(state, piece, what, event)
+            self._judge_words(piece, what, event)
 
     def _judge_giving_back(self, state: AutoscalerState, piece: Slice, drain: Drain, event: Decided) -> None:
         what = f"{piece.id} drains ({drain.cause})"
@@ -133,12 +133,13 @@ class Checks:
             self.report(f"{what} although nobody has named it")
         elif not all(host.idle for host in usage):
             self.report(f"{what} although its last word is that it works")
-        self._judge_words(state, piece, what, event)
+        self._judge_words(piece, what, event)
         if drain.cause == DrainCause.IDLE:
-            self._judge_demand(state, piece, what, event.orders.at)
+            self._judge_demand(what, event.orders.at)
 
-    def _judge_words(self, state: AutoscalerState, piece: Slice, what: str, event: Decided) -> None:
+    def _judge_words(self, piece: Slice, what: str, event: Decided) -> None:
         """Whether the words that a drain relies on were fresh when it was decided."""
+        state = self._world.autoscaler.evaluated
         assert state.config is not None
         lasts = timedelta(seconds=state.config.stale_after_seconds)
         for name, source in sorted(state.usage_sources.items()):
@@ -151,8 +152,9 @@ class Checks:
             if source.resync_needed is not None:
                 self.report(f"{what} on words of {name} that are to be sent again")
 
-    def _judge_demand(self, state: AutoscalerState, piece: Slice, what: str, at: datetime) -> None:
+    def _judge_demand(self, what: str, at: datetime) -> None:
         """Whether a drain for lack of demand was decided on all demand."""
+        state = self._world.autoscaler.evaluated
         for name in state.resync_needed:
             if not has_lapsed(state, name, at):
                 self.report(f"{what} although the demand of {name} is to be sent again")

@@ -128,7 +128,8 @@ def judge_floors(world: World) -> None:
             world.checks.report(f"group {group} rests with {found[group]} slices, {most[group]} are enough")
     if found.total() < least.total():
         world.checks.report(f"the cluster rests with {found.total()} slices, it needs {least.total()}")
-    if config.max_slices is not None and found.total() > config.max_slices:
+    heads = sum(group.protect_first and bool(found[group.name]) for group in config.groups)
+    if config.max_slices is not None and found.total() - heads > config.max_slices:  # No maximum above 0 takes a head.
         world.checks.report(f"the cluster rests with {found.total()} slices, its limit is {config.max_slices}")
 
 
