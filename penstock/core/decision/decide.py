@@ -254,8 +254,14 @@ class _Planner:
 
 
 def _order_replacements(plan: Plan) -> dict[str, Withheld]:
-    """Order what replaces slices, once demand is placed; returns the slices whose groups have no headroom left for that."""
-    refused = (piece for piece, g, cause in plan.fleet.replacements.orders if not plan.replace(piece, g, cause))
+    """Order what replaces slices, once demand is placed; returns the slices whose groups have no headroom left for that.
+
+    A group that has more slices than reports of pressure want replaces none: it gives slices back first.
+    """
+    counts, target = plan.fleet.counts, plan.target
+    too_many = {g for g in plan.wanted if counts[g].ready + counts[g].in_flight > target[g]}
+    orders = plan.fleet.replacements.orders
+    refused = (piece for piece, g, cause in orders if g in too_many or not plan.replace(piece, g, cause))
     return {piece.id: Withheld(piece.id, KeptCode.NO_REPLACEMENT) for piece in refused}
 
 
