@@ -94,9 +94,17 @@ def judge_demand(world: World) -> None:
         for name in controller.running:
             world.checks.report(f"{name} still runs")
     for group, queue in world.queues.items():
-        config = world.state.config.group(group) if world.state.config else None
-        if queue.waiting and config is not None and config.max_slices and not _floors_hold_what_is_shared(world):
+        if queue.waiting and _has_room_for(world, group):
             world.checks.report(f"{len(queue.waiting)} tasks wait for slices of {group}")
+
+
+def _has_room_for(world: World, name: str) -> bool:
+    """Whether a group may have slices, and the cluster another one."""
+    config = world.state.config
+    assert config is not None
+    group = config.group(name)
+    is_full = config.max_slices is not None and len(world.state.slices) >= config.max_slices
+    return group is not None and bool(group.max_slices) and not is_full
 
 
 def _fits(world: World, job: Job) -> bool:

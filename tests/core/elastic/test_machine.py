@@ -34,7 +34,7 @@ from tests.core.elastic.jobs import Job
 from tests.core.elastic.rest import at_rest
 from tests.core.elastic.world import World
 
-EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "36"))
+EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "30"))
 """Stories of the machine: few in `make test`, for which newcomers wait; more in `make check-laws`."""
 STEPS = 40
 KEPT_CHECKPOINTS = 6
