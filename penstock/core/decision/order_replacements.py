@@ -10,7 +10,8 @@ def order_replacements(plan: Plan, standing: list[int]) -> dict[str, Withheld]:
     """Order what replaces slices, once demand is placed; returns what each slice waits for that is to be replaced.
 
     A slice that leaves at once is missing in the floors of its group already: what those open in its place is its replacement.
-    An idle slice of a group that needs none waits for nothing: it goes like any other.
+    An idle slice of a group that needs none waits for nothing: it goes like any other. A group that has more slices than reports
+    of pressure want replaces none: it gives slices back first.
     """
     replacements = plan.fleet.replacements
     waiting = dict(replacements.waiting)
@@ -23,10 +24,15 @@ def order_replacements(plan: Plan, standing: list[int]) -> dict[str, Withheld]:
         elif order.idle and not plan.target[order.group]:
             del waiting[order.piece.id]
             continue
-        ordered = plan.replace(order.piece, order.group, order.cause)
+        ordered = not _has_too_many(plan, order.group) and plan.replace(order.piece, order.group, order.cause)
         if not ordered and order.piece.id not in replacements.leaving:
             waiting[order.piece.id] = Withheld(order.piece.id, KeptCode.NO_REPLACEMENT)
     return waiting
+
+
+def _has_too_many(plan: Plan, g: int) -> bool:
+    """Whether a group has more slices than reports of pressure want."""
+    return g in plan.wanted and plan.fleet.counts[g].ready + plan.fleet.counts[g].in_flight > plan.target[g]
 
 
 def _is_there(plan: Plan, standing: list[int], order: Order, moving: int) -> bool:

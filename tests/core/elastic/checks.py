@@ -98,15 +98,26 @@ class Checks:
             self.report(problem)
 
     def _judge_drain(self, state: AutoscalerState, piece: Slice, drain: Drain, event: Decided, after: AutoscalerState) -> None:
-        what = f"{piece.id} drains ({drain.cause})"
         if not piece.state.was_ready:
             return
-        if DrainCause(drain.cause).voluntary:
-            for problem in judge_disruption(self._world.autoscaler.evaluated, state, after, drain, event.orders.at):
-                self.report(f"{what} {problem}")
-            if drain.idle_since is not None:
-                self._judge_words(state, piece, what, event)
+        if drain.cause == DrainCause.PRESSURE and piece.group in self._world.driven:
             return
+        if DrainCause(drain.cause).voluntary:
+            self._judge_disruption(state, piece, drain, event, after)
+        else:
+            self._judge_giving_back(state, piece, drain, event)
+
+    def _judge_disruption(
+        self, state: AutoscalerState, piece: Slice, drain: Drain, event: Decided, after: AutoscalerState
+    ) -> None:
+        what = f"{piece.id} drains ({drain.cause})"
+        for problem in judge_disruption(self._world.autoscaler.evaluated, state, after, drain, event.orders.at):
+            self.report(f"{what} {problem}")
+        if drain.idle_since is not None:
+            self._judge_words(piece, what, event)
+
+    def _judge_giving_back(self, state: AutoscalerState, piece: Slice, drain: Drain, event: Decided) -> None:
+        what = f"{piece.id} drains ({drain.cause})"
         match drain.cause:
             case DrainCause.NOT_NEEDED:
                 self.report(f"{what} although it is READY")
@@ -122,12 +133,13 @@ class Checks:
             self.report(f"{what} although nobody has named it")
         elif not all(host.idle for host in usage):
             self.report(f"{what} although its last word is that it works")
-        self._judge_words(state, piece, what, event)
+        self._judge_words(piece, what, event)
         if drain.cause == DrainCause.IDLE:
-            self._judge_demand(state, piece, what, event.orders.at)
+            self._judge_demand(what, event.orders.at)
 
-    def _judge_words(self, state: AutoscalerState, piece: Slice, what: str, event: Decided) -> None:
+    def _judge_words(self, piece: Slice, what: str, event: Decided) -> None:
         """Whether the words that a drain relies on were fresh when it was decided."""
+        state = self._world.autoscaler.evaluated
         assert state.config is not None
         lasts = timedelta(seconds=state.config.stale_after_seconds)
         for name, source in sorted(state.usage_sources.items()):
@@ -140,8 +152,9 @@ class Checks:
             if source.resync_needed is not None:
                 self.report(f"{what} on words of {name} that are to be sent again")
 
-    def _judge_demand(self, state: AutoscalerState, piece: Slice, what: str, at: datetime) -> None:
+    def _judge_demand(self, what: str, at: datetime) -> None:
         """Whether a drain for lack of demand was decided on all demand."""
+        state = self._world.autoscaler.evaluated
         for name in state.resync_needed:
             if not has_lapsed(state, name, at):
                 self.report(f"{what} although the demand of {name} is to be sent again")
@@ -153,6 +166,8 @@ class Checks:
         slice_id = after.spec.slice_id
         self.deleted.append(slice_id)
         forced = before.drain is None or before.drain.force
+        if not forced and any(queue.busy(slice_id) for queue in self._world.queues.values()):
+            self.report(f"{slice_id} is deleted ({after.cause}) with work on it, and its controller did not confirm that")
         works = any(controller.busy(slice_id) for controller in self._world.controllers.values())
         since = self._busy_word_since.get(slice_id)
         if works and since is not None and self._lasts(since) > self._news_seconds:

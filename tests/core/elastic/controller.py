@@ -179,10 +179,11 @@ class Controller:
         state = self._world.state
         self._sizes |= {piece.id: self._world.sizes[piece.group] for piece in state.slices}
         cordoned = {slice_id for slice_id, protection in state.protections.items() if protection.cordoned}
-        ready = (piece for piece in state.slices if piece.state is SliceState.READY and not piece.drains)
+        mine = [piece for piece in state.slices if piece.group not in self._world.driven]
+        ready = (piece for piece in mine if piece.state is SliceState.READY and not piece.drains)
         self._ready = [piece.id for piece in ready]
         self._cordoned = cordoned
-        draining = [piece for piece in state.slices if piece.drains and piece.state.was_ready]
+        draining = [piece for piece in mine if piece.drains and piece.state.was_ready]
         self._draining = {piece.id: piece.drain.number if piece.drain else 0 for piece in draining}
 
     def _check_stamps(self) -> None:

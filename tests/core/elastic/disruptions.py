@@ -11,7 +11,7 @@ from penstock.core.state.protections import with_protection
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig, ScaleGroup
 from penstock.model.decision import Drain
-from penstock.model.elasticity import Window, share_of
+from penstock.model.elasticity import Drive, Window, share_of
 from penstock.model.slices import DrainCause, Slice, SliceState
 
 REPLACING = (DrainCause.NOTICE, DrainCause.DEGRADED, DrainCause.EXPIRY, DrainCause.DRIFT, DrainCause.RETURN_HOME)
@@ -75,7 +75,10 @@ def judge_disruption(
         return
     if cause is DrainCause.RETURN_HOME and config.return_home is None:
         yield "although nothing returns"
-    if not _is_idle(before, piece) and not any(one.state is SliceState.READY for one in replacements_of(after, piece.id)):
+    there = (
+        before if group.drive is Drive.PRESSURE else after
+    )  # If less is desired, replacements drain together with the replaced.
+    if not _is_idle(before, piece) and not any(one.state is SliceState.READY for one in replacements_of(there, piece.id)):
         yield "with work on it, and no replacement is READY"
 
 
@@ -90,7 +93,8 @@ def judge_budget(decided_on: AutoscalerState, before: AutoscalerState, after: Au
             continue
         most = share_of(share, sum(piece.state.was_ready for piece in decided_on.slices if name in (EVERYWHERE, piece.group)))
         found = [piece for piece in after.slices if name in (EVERYWHERE, piece.group) and is_disrupted(piece)]
-        if len(found) > most:
+        returning = sum(piece.drain is not None and piece.drain.known_cause is DrainCause.RETURN_HOME for piece in found)
+        if len(found) - max(0, returning - 1) > most:  # One slice returns at a time, or one gang, which counts once.
             causes = dict(Counter(piece.drain.cause for piece in found if piece.drain))
             yield f"{name or 'the cluster'} has {len(found)} disruptions, its budget is {most}: {causes}"
 

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from penstock.model.failures import NoticeKind
+from tests.core.elastic.queue_controller import SLOTS
 
 GROUPS: tuple[dict[str, Any], ...] = (
     {"name": "cpu", "zone": "a", "host": {"cpu": 4}, "price_per_hour": 1.0},
@@ -19,6 +20,17 @@ GROUPS: tuple[dict[str, Any], ...] = (
         "pool": "chips",
     },
 )
+QUEUE: dict[str, Any] = {
+    "name": "queue",
+    "zone": "b",
+    "drive": "pressure",
+    "slots_per_slice": SLOTS,
+    "host": {"cpu": 4},
+    "price_per_hour": 1.0,
+    "priority": 300,
+    "idle_timeout": "5m",
+}
+"""The group that reports of pressure drive."""
 CHIPS = 24
 JOBS = {
     "small": {"cpu": 1},
@@ -87,3 +99,13 @@ which = st.integers(0, 5)
 group_names = st.sampled_from([group["name"] for group in GROUPS])
 notice_kinds = st.sampled_from(NoticeKind)
 notice_seconds = st.sampled_from((30.0, 300.0, 1800.0))
+queue_facts = st.fixed_dictionaries(
+    {
+        "max_slices": st.integers(0, 3),
+        "min_slices": st.just(0),
+        "provider": providers,
+        "max_age": st.sampled_from((None, None, "3h")),
+        "max_unavailable": group_shares,
+        "timeouts": st.sampled_from(({}, {"drain": "1m"})),
+    }
+)

@@ -39,6 +39,8 @@ def at_rest(world: World) -> None:
     judge_quiet(world)
     for controller in world.controllers.values():
         controller.withdraw()
+    for queue in world.queues.values():
+        queue.waiting.clear()
     for owner in list(world.state.standing):
         world.operate(names.REQUEST_CAPACITY, {"owner": owner, "wants": []})
     world.run(QUIET_SECONDS)
@@ -91,6 +93,18 @@ def judge_demand(world: World) -> None:
                 world.checks.report(f"{job.id} waits although it fits")
         for name in controller.running:
             world.checks.report(f"{name} still runs")
+    for group, queue in world.queues.items():
+        if queue.waiting and _has_room_for(world, group):
+            world.checks.report(f"{len(queue.waiting)} tasks wait for slices of {group}")
+
+
+def _has_room_for(world: World, name: str) -> bool:
+    """Whether a group may have slices, and the cluster another one."""
+    config = world.state.config
+    assert config is not None
+    group = config.group(name)
+    is_full = config.max_slices is not None and len(world.state.slices) >= config.max_slices
+    return group is not None and bool(group.max_slices) and not is_full
 
 
 def _fits(world: World, job: Job) -> bool:
@@ -122,7 +136,8 @@ def judge_floors(world: World) -> None:
             world.checks.report(f"group {group} rests with {found[group]} slices, {most[group]} are enough")
     if found.total() < least.total():
         world.checks.report(f"the cluster rests with {found.total()} slices, it needs {least.total()}")
-    if config.max_slices is not None and found.total() > config.max_slices:
+    heads = sum(group.protect_first and bool(found[group.name]) for group in config.groups)
+    if config.max_slices is not None and found.total() - heads > config.max_slices:  # No maximum above 0 takes a head.
         world.checks.report(f"the cluster rests with {found.total()} slices, its limit is {config.max_slices}")
 
 

@@ -23,6 +23,8 @@ class Surroundings(Protocol):
     cloud: Cloud
     sizes: "dict[str, Size]"
     """Of the slices of every group that was ever configured."""
+    driven: set[str]
+    """The groups that pressure drives."""
     runs: "dict[str, SliceRun]"
     """The workflow of every slice, running or ended."""
     watches: "dict[str, Watch]"

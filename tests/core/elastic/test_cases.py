@@ -1,6 +1,7 @@
 """Cases from the studies of other autoscalers, in simulated time: slices that go, come back, and are not forgotten."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.core.state.events import AnyEvent, Decided
 from penstock.core.state.state import AutoscalerState
 from penstock.model.cluster import ClusterConfig
 from penstock.model.decision import Decision
+from penstock.model.failures import Notice, NoticeKind
 from penstock.model.slices import DrainCause, Slice, SliceState
 from tests.core.elastic.hand import Hand
 from tests.core.elastic.jobs import Job
@@ -354,3 +356,46 @@ def test_a_controller_that_was_silent_for_hours_finds_its_slices_and_idle_time_c
     hand.confirms(*draining_in(world))
     world.run(SOON_SECONDS)
     assert ready_in(world) == list(world.cloud.existing()) == [first.id]
+
+
+def test_busy_slices_that_drifted_are_replaced_one_after_the_other_and_no_work_is_lost() -> None:
+    world = World(groups(max_slices=4))
+    controller = world.controller()
+    controller.moves = True
+    controller.submit(Job(name, cpu=4, seconds=7200) for name in "abc")
+    world.run(STARTUP_SECONDS)
+    before = ready_in(world)
+    world.configure(groups(max_slices=4, provider={"kind": "sim", "image": "b"}))
+    most = 0
+    for _ in range(120):
+        world.run(5)
+        most = max(most, len(world.cloud.existing()))
+    assert (len(before), len(ready_in(world)), most) == (3, 3, 4)
+    assert not set(before) & set(ready_in(world))
+    assert world.checks.deleted == before
+    assert sorted(controller.running) == ["a", "b", "c"]
+
+
+def test_a_slice_that_drifted_outside_the_window_is_replaced_when_it_opens() -> None:
+    world, _, (old,) = world_with(1)
+    drifted = groups(min_slices=1, provider={"kind": "sim", "image": "b"}) | {"window": {"hours": "02:00-04:00"}}
+    world.configure(drifted)
+    world.run(3600)
+    assert ready_in(world) == [old.id]
+    world.run(3600 + STARTUP_SECONDS)
+    assert [piece.drain.cause for piece in draining_in(world) if piece.drain] == [DrainCause.DRIFT]
+    assert len(ready_in(world)) == 1
+
+
+def test_work_on_a_slice_that_the_cloud_takes_finds_a_replacement_and_ends_with_the_slice_at_the_latest() -> None:
+    world = World(groups(max_slices=2))
+    controller = world.controller()
+    controller.submit([Job("a", cpu=4, seconds=7200)])
+    world.run(STARTUP_SECONDS)
+    (old,) = ready_in(world)
+    world.cloud.announce(old, Notice(kind=NoticeKind.MAINTENANCE, until=world.clock.now + timedelta(seconds=600)))
+    world.run(300)
+    assert (len(ready_in(world)), controller.running["a"].slices) == (1, {old})
+    world.run(500)
+    assert old not in world.cloud.existing()
+    assert controller.running["a"].slices == set(ready_in(world))

@@ -19,12 +19,14 @@ from tests.core.elastic.drawn import (
     FAULTS,
     GROUPS,
     JOBS,
+    QUEUE,
     cluster_facts,
     group_facts,
     group_names,
     notice_kinds,
     notice_seconds,
     providers,
+    queue_facts,
     replacement_facts,
     which,
 )
@@ -55,7 +57,7 @@ def event(**given: Any) -> Callable[[Callable[..., None]], Any]:
 
 
 class ClusterLife(RuleBasedStateMachine):
-    """One cluster with three groups, a cloud that fails, a controller that fails, and operators who change their minds."""
+    """One cluster with four groups, a cloud that fails, a controller that fails, and operators who change their minds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,19 +66,26 @@ class ClusterLife(RuleBasedStateMachine):
 
     @initialize(
         groups=st.tuples(group_facts, group_facts, group_facts),
+        queue=queue_facts,
         cluster=cluster_facts,
         replacement=replacement_facts,
         seed=st.integers(0, 99),
     )
     def begin(
-        self, groups: tuple[Mapping[str, Any], ...], cluster: Mapping[str, Any], replacement: Mapping[str, Any], seed: int
+        self,
+        groups: tuple[Mapping[str, Any], ...],
+        queue: Mapping[str, Any],
+        cluster: Mapping[str, Any],
+        replacement: Mapping[str, Any],
+        seed: int,
     ) -> None:
         self.groups = {fixed["name"]: fixed | dict(drawn) for fixed, drawn in zip(GROUPS, groups, strict=True)}
+        self.groups["queue"] = QUEUE | dict(queue)
         self.removed: set[str] = set()
         self.cluster = dict(cluster) | dict(replacement)
         self.pool = {"name": "chips", "chips": CHIPS, "system": 0}
         self.world = World(self.config(), seed=seed)
-        self.controller = self.world.controller()
+        self.controller, self.queue = self.world.controller(), self.world.queue("queue")
         self.world.run(10)
 
     def config(self) -> dict[str, Any]:
@@ -108,6 +117,18 @@ class ClusterLife(RuleBasedStateMachine):
         jobs = [Job(f"{kind}-{self.jobs + i}", seconds=seconds, **JOBS[kind]) for i, kind in enumerate(kinds)]
         self.jobs += len(jobs)
         self.controller.submit(jobs)
+
+    @event(tasks=st.integers(1, 6), seconds=st.sampled_from((30.0, 600.0, 3000.0)))
+    def enqueue(self, tasks: int, seconds: float) -> None:
+        """Tasks wait in the queue that drives a group."""
+        self.queue.waiting += [seconds] * tasks
+
+    @event(facts=queue_facts)
+    def change_queue(self, facts: Mapping[str, Any]) -> None:
+        before = self.groups["queue"]
+        self.groups["queue"] = QUEUE | dict(facts)
+        if not self.reconfigure():
+            self.groups["queue"] = before
 
     @event()
     def withdraw(self) -> None:

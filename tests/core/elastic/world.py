@@ -12,6 +12,7 @@ from penstock.contract.inventories import LocationReport
 from penstock.contract.slices import SliceLifecycle, SliceReport, SliceReports
 from penstock.core.state.events import AnyEvent
 from penstock.core.state.state import AutoscalerState
+from penstock.model.elasticity import Drive
 from penstock.model.slices import Slice, SliceState
 from tests.core.elastic.autoscaler import Autoscaler, Checkpoint
 from tests.core.elastic.checks import Checks
@@ -20,6 +21,7 @@ from tests.core.elastic.cloud import Cloud
 from tests.core.elastic.controller import Controller
 from tests.core.elastic.inventory import Watch
 from tests.core.elastic.jobs import Size, size_of
+from tests.core.elastic.queue_controller import QueueController
 from tests.core.elastic.slice_runs import SliceRun
 
 USUAL_CLOUD = {"create_latency": 5, "boot_latency": 20, "init_latency": 10, "delete_latency": 10}
@@ -37,6 +39,8 @@ class World:
         self.cloud = Cloud(self.clock)
         self.cloud.usual = self.cloud.usual.model_validate(USUAL_CLOUD)
         self.sizes: dict[str, Size] = {}
+        self.driven: set[str] = set()
+        self.queues: dict[str, QueueController] = {}
         self.runs: dict[str, SliceRun] = {}
         self.watches: dict[str, Watch] = {}
         self.message_seconds = 1.0
@@ -61,6 +65,12 @@ class World:
             self.controllers[source] = Controller(self, source)
         return self.controllers[source]
 
+    def queue(self, group: str) -> QueueController:
+        """The controller of a group that pressure drives; it begins to work when it is first asked for."""
+        if group not in self.queues:
+            self.queues[group] = QueueController(self, group)
+        return self.queues[group]
+
     # Time.
 
     def run(self, seconds: float) -> None:
@@ -77,6 +87,7 @@ class World:
         self.config = dict(config)
         assert self.state.config is not None
         self.sizes |= {group.name: size_of(group) for group in self.state.config.groups}
+        self.driven |= {group.name for group in self.state.config.groups if group.drive is Drive.PRESSURE}
 
     def operate(self, update: str, message: Mapping[str, Any]) -> None:
         """An operator's update; raises `BadMessage` if it is refused."""

@@ -113,6 +113,11 @@ DRIFT = (
     .slice("old", "g", READY, usage="busy", made="before")
     .slice("new", "g", READY, usage="idle", idle="1s", replaces="old", made="since")
     .expects(launches={}, drains={"old": "drift"}, withheld={"new": KeptCode.REPLACES}),
+    scenario("a group that has more slices than reports of pressure want replaces none: it gives slices back first")
+    .group("g", drive="pressure", slots=2, max_age="7d")
+    .slice("old", "g", READY, made_ago="8d")
+    .reports("g", queued=0, running=0, capacity=2, slices=1, desired=0)
+    .expects(launches={}, drains={"old": "pressure"}, withheld={}),
     scenario("a slice that an operator keeps is not replaced")
     .group("g")
     .slice("old", "g", READY, usage="idle", idle="1s", kept="2h", made="before")
