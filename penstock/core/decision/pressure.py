@@ -71,8 +71,8 @@ def judge(group: ScaleGroup, state: PressureState | None, *, have: int, now: dat
     else:
         found, acted_at = ruled, state.acted_at if ruled == before else now
         moments = _idle_moments(group, idle_end, acted_at, now) if found > group.min_slices else []
-    if state.stale_at is not None and (found != have or known is None):
-        moments.append(state.stale_at)  # From then on the group stays as it is.
+    if state.stale_at is not None and (found != have or found != known):
+        moments.append(state.stale_at)  # From then on the group stays as it is, and wants what it wanted before.
     ends = [moment for moment in moments if state.stale_at is None or moment <= state.stale_at]
     return Wanted(found, found, min(ends, default=None), why)
 
