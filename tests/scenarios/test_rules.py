@@ -4,8 +4,10 @@ import pytest
 
 from tests.scenarios.cases import Case, check
 from tests.scenarios.rules import (
+    better_places,
     budgets,
     capacity,
+    disruption,
     explanations,
     gangs,
     giving_back,
@@ -27,6 +29,8 @@ RULES = (
     *protections.RULES,
     *pressure.RULES,
     *replacement.RULES,
+    *disruption.RULES,
+    *better_places.RULES,
 )
 
 
