@@ -227,6 +227,29 @@ def test_time_alone_replaces_nothing_before_next_change_at(snapshot: Snapshot, s
 
 
 @law
+@given(aging_snapshots())
+def test_a_slice_goes_once_what_it_waits_for_is_taken_away(snapshot: Snapshot) -> None:
+    """With a budget for all, no windows, no heads, and nothing that runs there."""
+    waits = (KeptCode.BUDGET, KeptCode.WINDOW, KeptCode.REPLACEMENT, KeptCode.NO_REPLACEMENT, KeptCode.UNCONFIRMED)
+    reasons, slices = Fleet(snapshot).replacements.reasons, by_id(snapshot)
+    waiting = [each.slice_id for each in decide(snapshot).withheld if each.code in waits and each.slice_id in reasons]
+    free = {"max_unavailable": 1000, "window": None}
+    groups = tuple(group.model_copy(update=free | {"protect_first": False}) for group in snapshot.config.groups)
+    config = snapshot.config.model_copy(update=free | {"groups": groups, "return_home": None})
+    for slice_id in (each for each in waiting if reasons[each].cause is not DrainCause.RETURN_HOME):
+        group = config.group(slices[slice_id].group)
+        assert group is not None
+        idle = slices[slice_id].changed(idle_since=NOW, unconfirmed_at=None, replaces="")
+        changes = {
+            "config": config,
+            "slices": tuple(idle if piece.id == slice_id else piece for piece in snapshot.slices),
+            "usage": snapshot.usage | {slice_id: (IDLE,) * group.hosts_per_slice},
+            "stale_at": {},
+        }
+        assert slice_id in {drain.slice_id for drain in decide(snapshot.model_copy(update=changes)).drains}
+
+
+@law
 @given(aging_snapshots(), st.sampled_from(ScaleDown))
 def test_every_slice_leaves_or_is_kept_for_a_reason(snapshot: Snapshot, scale_down: ScaleDown) -> None:
     snapshot = snapshot.model_copy(update={"config": snapshot.config.model_copy(update={"scale_down": scale_down})})
