@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from temporalio.service import RPCError
 from penstock.client import AutoscalerClient, ClientError
 from penstock.config.cluster import load_cluster
 from penstock.config.demand import DemandFile
-from penstock.connection import connect
+from penstock.connection import connect, run
 from penstock.contract.tasks import DemandItem
 from penstock.core.decision.match import exclusion
 from penstock.model.cluster import ClusterConfig, ScaleGroup
@@ -75,5 +74,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        asyncio.run(main())
+    run(main())

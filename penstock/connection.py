@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import cache
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from temporalio.client import Client, Interceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -15,6 +15,7 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from penstock.contract.addresses import DEFAULT_ADDRESS
+from penstock.exits import finish
 from penstock.local_service import read_note as read_note  # Exported: the one way to find a service of `make run`.
 
 if TYPE_CHECKING:
@@ -152,3 +153,10 @@ def _tracing() -> Interceptor:
     from temporalio.contrib.opentelemetry import TracingInterceptor
 
     return TracingInterceptor(tracer_provider(CLIENT).get_tracer("penstock"))
+
+
+def run(program: Coroutine[Any, Any, object]) -> NoReturn:
+    """Run a program that uses the client until it ends or Ctrl-C ends it, and end the process. Other errors pass."""
+    with suppress(KeyboardInterrupt):
+        asyncio.run(program)
+    finish(0)

@@ -1,9 +1,7 @@
 """Exit codes of `python -m worker` and `python -m embedded`, and how their processes end."""
 
 import asyncio
-import os
 import signal
-import sys
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
@@ -11,6 +9,7 @@ import click
 
 from penstock.config.problems import BadInput
 from penstock.connection import BadConnection
+from penstock.exits import finish
 from worker.serving import Unreachable
 from worker.settings import BadSettings
 
@@ -33,17 +32,10 @@ def run_and_exit(work: Coroutine[Any, Any, signal.Signals], *, failures: tuple[t
         fail(error, MISUSED)
     except failures as error:
         fail(error, FAILED)
-    _exit(INTERRUPTED if stopped_by is signal.SIGINT else 0)
+    finish(INTERRUPTED if stopped_by is signal.SIGINT else 0)
 
 
 def fail(error: BaseException, code: int) -> NoReturn:
     """Print an error and end the process."""
     click.echo(f"error: {error}", err=True)
-    _exit(code)
-
-
-def _exit(code: int) -> NoReturn:
-    """Skip the interpreter's shutdown: the SDK's threads can crash it (sdk-python#300)."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    finish(code)

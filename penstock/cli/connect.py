@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +23,7 @@ from penstock.cli.discovery import (
 from penstock.cli.failures import EXIT_INTERRUPTED, BadFiles, CommandFailed, Interrupted, report, unexpected, wants_json
 from penstock.config.problems import BadInput
 from penstock.contract.error_codes import ErrorCode
+from penstock.exits import finish
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -99,16 +99,6 @@ def perform(work: Coroutine[Any, Any, int], *, until_interrupted: bool = False) 
     except Exception as error:
         status = report(unexpected(error), as_json=wants_json())
     finish(status)
-
-
-def finish(status: int) -> NoReturn:
-    """End the process at once: threads of the Temporal SDK can crash an interpreter that shuts down (sdk-python#300)."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        status = status or 1  # The reader of the output has gone.
-    os._exit(status)
 
 
 @asynccontextmanager
