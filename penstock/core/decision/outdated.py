@@ -37,7 +37,7 @@ def _follows(piece: Slice, until: datetime, now: datetime) -> bool:
     if piece.drain is None:
         return False
     ends = piece.drain.deadline
-    if piece.drain.force or piece.drain.known_cause is not DrainCause.NOTICE:
+    if piece.drain.known_cause is not DrainCause.NOTICE:
         return piece.drain.force
     return ends == until or (until <= now and ends is not None and ends <= now)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,7 +81,9 @@ def used_slices(draw: DrawFn, piece: Slice, number: int, *, idle: bool) -> Slice
     returning = piece.state is SliceState.DRAINING and drain is None and draw(mostly)
     kept_until = draw(past | future) if draw(seldom) else None
     for_notice = drain is not None and drain.known_cause is DrainCause.NOTICE
-    piece = piece.changed(notice=Notice(kind=NoticeKind.MAINTENANCE, until=draw(future)) if for_notice else None)
+    until = draw(future) if for_notice else None
+    drain = drain.model_copy(update={"deadline": until}) if drain is not None else None
+    piece = piece.changed(notice=None if until is None else Notice(kind=NoticeKind.MAINTENANCE, until=until))
     used = piece.changed(idle_since=idle_since, unneeded_since=unneeded_since, drain=drain, returning=returning)
     return used.changed(kept_until=kept_until, cordoned=draw(seldom) and draw(seldom))
 
@@ -92,7 +94,7 @@ def after(snapshot: Snapshot, decision: Decision) -> Snapshot:
     kept = [
         piece.changed(drain=None, returning=True, idle_since=None)
         if piece.id in cancelled
-        else piece.changed(drain=DrainTerms(cause=drained[piece.id].cause), idle_since=None)
+        else piece.changed(drain=begun(drained[piece.id], snapshot.now), idle_since=None)
         if piece.id in drained
         else piece
         for piece in snapshot.slices
@@ -103,6 +105,11 @@ def after(snapshot: Snapshot, decision: Decision) -> Snapshot:
         for piece in kept
     )
     return carried_out(waiting.model_copy(update={"slices": marked}), decision)
+
+
+def begun(drain: Drain, at: datetime) -> DrainTerms:
+    """The terms of a drain that begins, as the ledger has them."""
+    return DrainTerms(cause=drain.cause, deadline=None if drain.deadline is None else max(at, drain.deadline))
 
 
 def by_id(snapshot: Snapshot) -> dict[str, Slice]:
