@@ -2,7 +2,7 @@
 
 from penstock.model.resources import GPU, Vector
 from penstock.model.shape import gpu_taken
-from penstock.model.slices import HostUsage
+from penstock.model.slices import HostUsage, SliceUsage
 from penstock.model.units import MILLI
 
 BIN_STEPS = 5
@@ -97,3 +97,9 @@ def _gpu_shares(reserved: int, tasks: int) -> int:
     """Milli-GPUs that running tasks take: one GPU each if they reserve, on average, a share above one half."""
     share = reserved % MILLI and tasks and reserved // tasks
     return tasks * gpu_taken(share) if share else reserved
+
+
+def is_idle(usage: SliceUsage, hosts: int) -> bool:
+    """Whether usage fits a slice of so many hosts and says that nothing runs there."""
+    fits = len(usage) == hosts or (len(usage) == 1 and usage[0].reserved is None)
+    return fits and all(host.idle for host in usage)

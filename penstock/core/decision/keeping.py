@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from penstock.core.decision import kept_texts as texts
+from penstock.core.decision.bins import is_idle
 from penstock.core.decision.fleet import Fleet, is_leaving, longest_idle
 from penstock.core.decision.floors import watermark_target
 from penstock.core.decision.keeping_driven import DrivenGroup
@@ -17,7 +18,7 @@ from penstock.model.cluster import ScaleDown, ScaleGroup
 from penstock.model.decision import Decision, GroupDecision, Kept, KeptCode, KeptReason, Withheld
 from penstock.model.gc_pause import gc_paused
 from penstock.model.left_behind import LeftBehind
-from penstock.model.slices import Slice, SliceState, SliceUsage
+from penstock.model.slices import Slice, SliceState
 from penstock.model.snapshot import Snapshot
 from penstock.wording import with_detail
 
@@ -334,9 +335,3 @@ def _fleet_decided_on(snapshot: Snapshot, decision: Decision) -> Fleet:
 
 def _ids(slices: Iterable[Iterable[Slice]]) -> set[str]:
     return {piece.id for each in slices for piece in each}
-
-
-def is_idle(usage: SliceUsage, hosts: int) -> bool:
-    """Whether usage fits a slice of so many hosts and says that nothing runs there."""
-    fits = len(usage) == hosts or (len(usage) == 1 and usage[0].reserved is None)
-    return fits and all(host.idle for host in usage)

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
+from penstock.core.decision.bins import is_idle
 from penstock.core.decision.disruption import DisruptionBudget, is_disrupted
 from penstock.core.decision.headroom import Headroom
 from penstock.core.decision.heads import heads
@@ -288,9 +289,8 @@ class Replacements:
         stale_at = self._snapshot.stale_at.get(piece.id)
         if stale_at is not None and stale_at > self._snapshot.now:
             self.moments.append(stale_at)
-        usage, hosts = self._snapshot.usage.get(piece.id, ()), self._groups[g].hosts_per_slice
-        fits = len(usage) == hosts or (len(usage) == 1 and usage[0].reserved is None)
-        return fits and all(host.idle for host in usage) and (stale_at is None or stale_at > self._snapshot.now)
+        says_so = is_idle(self._snapshot.usage.get(piece.id, ()), self._groups[g].hosts_per_slice)
+        return says_so and (stale_at is None or stale_at > self._snapshot.now)
 
 
 def _has_head(group: ScaleGroup) -> bool:
